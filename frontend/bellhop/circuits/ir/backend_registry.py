@@ -23,13 +23,15 @@ _RUNNERS: dict[type, Runner] = {}
 def register_backend(device_type: type, run: Runner) -> None:
     """Register the function that runs circuits on PennyLane devices of a class.
 
-    It replaces Bellhop's own backends and an earlier registered function for these devices.
+    The function replaces Bellhop's own backends for these devices, and a function that was
+    registered for them before.
 
     Args:
         device_type: the class of the devices; subclasses are not included.
         run: ``(circuit, device, wires) -> results``, called in the trace of the program with a
             ``Circuit``, the PennyLane device and a ``WireMap``.  It returns the measurements'
-            values in the structure of the quantum function's result, or a ``Declined``.
+            values in the structure of the quantum function's result, or a ``Declined`` for a
+            circuit that it does not support.
     """
     _RUNNERS[device_type] = run
 

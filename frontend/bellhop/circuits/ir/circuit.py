@@ -29,14 +29,14 @@ class GateFunction(Protocol):
     def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> Any:
-        """Return the traced quantum function; trace it in the first call.
+        """Return the quantum function as a jaxpr; only the first call traces it.
+
+        Later calls return the same jaxpr and ignore all arguments.
 
         Args:
             where: the QNode's name and line, for error messages.
-            inputs: the arguments of the quantum function that are arrays; later calls ignore the
-                arguments.
-            circuit: the circuit that will receive the gates, which tracing consults; None before
-                this circuit exists.
+            inputs: the arguments of the quantum function that are arrays.
+            circuit: the circuit that will receive the gates; None if it does not exist yet.
 
         Returns:
             a ``TracedQuantumFunction``: the jaxpr with gates, and a template of the returned
@@ -121,7 +121,11 @@ class Circuit:
         tree: Any = None
 
         def run(row: Operand, *inputs: Operand) -> Any:
-            """Trace one batch row; store the tree of the result and which leaves are measured."""
+            """Call ``run_row`` for one batch row; return its results.
+
+            Also stores the result's tree structure (``tree``) and which leaves are measurements
+            (``are_measured``). ``row`` is the row's index.
+            """
             nonlocal are_measured, tree
             results, leaves, tree = run_row(rows.get_row(row), row, *inputs)
             are_measured = list(map(is_measurement, leaves))

@@ -29,9 +29,10 @@ class Measurement:
     Attributes:
         kind: the kind of measurement, a key of ``executors.toml``, which lists the results that
             each executor computes of this kind (the value, the Jacobian, ...).
-        obstacle: part of the error if the result is differentiated without the engine's adjoint
-            method: the unsupported derivative, or the whole error text for a kind that this method
-            does not differentiate either. Empty if other methods support the kind.
+        obstacle: text for the error if the result is differentiated by a method that does not
+            support this kind; empty if all methods do. For a kind that only the engine's adjoint
+            method supports, the derivative, such as "the derivative of qml.state"; for a kind that
+            no method supports, the whole error message.
     """
 
     kind: ClassVar[str]
@@ -157,7 +158,7 @@ class Var(_ObservableMoment):
 
 @dataclass(frozen=True)
 class Probs(Measurement):
-    """The runtime's measurement of outcome probabilities, an array ``[2**wires]``.
+    """The runtime's measurement of outcome probabilities, an array ``[2**len(wires)]``.
 
     Attributes:
         wires: qubit indices, the most significant bit of an outcome first; empty for all qubits.

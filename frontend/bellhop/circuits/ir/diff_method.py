@@ -49,7 +49,9 @@ class DiffMethod(enum.StrEnum):
 
     @staticmethod
     def explain_second_difference(method: str) -> str:
-        """Return why differences of values have no derivative, as the end of an error message.
+        """Return the error text for a second derivative by finite differences or SPSA.
+
+        The text gives the reason and a remedy; the QNode's name is to be put in front of it.
 
         ``method`` is ``"finite-diff"`` or ``"spsa"``.
         """

@@ -165,11 +165,11 @@ def get_kind_code(kind: str) -> int:
 def is_offered(offer: Offer, kind: str, executor: Executor) -> bool:
     """Return whether an executor computes a value or a derivative of a measurement.
 
-    The table ``executors.toml`` decides, which has these two executors only.
+    The answer is read from the table ``executors.toml``.
 
     Args:
         offer: the value, or a derivative such as the Jacobian.
         kind: the kind of measurement, a key of ``executors.toml``, such as ``"expval"``.
-        executor: the engine or the plugin.
+        executor: ``ENGINE`` or ``PLUGIN``; the table has no others.
     """
     return offer.value in _TABLES["measurements"][kind][executor.value]

@@ -159,6 +159,7 @@ class GateJaxpr:
         Such an equation is the adjoint of a quantum function, or a controlled quantum function.
 
         Args:
+            eqn: the ``quantum_region`` equation.
             operands: the values of the equation's operands, in order.
 
         Returns:
@@ -337,9 +338,10 @@ class ForLoop:
         NumPy arrays.
 
         Args:
+            eqn: the ``quantum_for_loop`` equation.
             operands: the values of the equation's operands: constants, initial carried values and,
-                if it is dynamic, the trip count. A NumPy trip count becomes a static one, and 0 if
-                it is negative.
+                unless it is a parameter of the equation, the trip count. A NumPy trip count becomes
+                an int, and 0 if it is negative; a tracer stays a tracer.
 
         Returns:
             the loop, with the body and the values of its operands; nothing is applied.
@@ -398,7 +400,8 @@ def _can_unroll_body(jaxpr: Jaxpr) -> bool:
     def is_allowed(eqn: JaxprEqn) -> bool:
         """Return whether one equation of the jaxpr permits unrolling.
 
-        True for elementwise equations, for gates, and for loops and regions of such equations.
+        True for an elementwise equation or ``iota``, for gates that allocate no wires, and for a
+        for loop or region that has no results and no effects but gates, and only such equations.
         """
         # Loops must not carry values, and regions and loops must not call Python.
         if not has_gates(eqn):
@@ -434,6 +437,7 @@ class WhileLoop:
         """Build the loop from a ``while`` equation of JAX.
 
         Args:
+            eqn: the ``while`` equation.
             operands: the values of the equation's operands: the constants of the condition, the
                 constants of the body, and the initial carried values.
 

@@ -126,13 +126,15 @@ class MemoryCheck:
     def guard_batched_state(
         self, state: Any, qubits: int, sides: int, shots: int, box: tuple[str, ...]
     ) -> Any:
-        """Return a state, tagged so that ``jax.vmap`` over it checks the memory.
+        """Return ``state`` through an identity equation whose batching rule checks the memory.
 
-        Values are unchanged, and nothing is checked now. If a batch of states, or the samples of
-        all states in the batch, exceed the memory of this process, ``jax.vmap`` raises a
-        ``CompileError``.
+        Nothing is checked now. If ``jax.vmap`` batches the state, it raises a ``CompileError`` if
+        the batch of states, or the samples of all states in the batch, exceed the memory of this
+        process.
 
         Args:
+            state: array of all amplitudes, or of all entries of a density matrix.
+            qubits: the number of qubits.
             sides: the number of axes of the state: 1 for a state vector, 2 for a density matrix.
             shots: the number of samples drawn from the state.
             box: lines of text that describe the circuit in drawings.
@@ -142,12 +144,14 @@ class MemoryCheck:
 
 @dataclass(frozen=True)
 class _StateTag(ValueTag):
-    """Tag of a state that checks the memory when the state is batched.
+    """Tag of a state, which checks the memory when ``jax.vmap`` batches the state.
 
-    ``MemoryCheck.guard_batched_state`` makes it.
+    A tag is a parameter of an identity equation and defines the equation's rules, such as batching.
+    ``MemoryCheck.guard_batched_state`` applies this tag.
 
     Attributes:
         size: the number of entries of the state without a batch.
+        qubits: the number of qubits.
         sides: the number of axes of the state: 1 for a state vector, 2 for a density matrix.
         shots: the number of samples drawn from the state.
         where: the QNode's name and line, for error messages.

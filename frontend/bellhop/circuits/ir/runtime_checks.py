@@ -77,11 +77,11 @@ class DrawCheck(BuiltinFunction):
     def accepts_types(
         self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
     ) -> bool:
-        """Return whether the callback has one float array and returns a bool for each element.
+        """Return whether a call's types are one float array, and bools of the same shape.
 
         Args:
-            arguments: the types of its arguments, which are the sums of probabilities.
-            results: the types of its declared results.
+            arguments: the types of the call's arguments, which are the sums of probabilities.
+            results: the types of the call's declared results.
         """
         if len(arguments) != 1 or not jnp.issubdtype(arguments[0].dtype, jnp.floating):
             return False
@@ -118,11 +118,11 @@ class MeanCheck(BuiltinFunction):
     def accepts_types(
         self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
     ) -> bool:
-        """Return whether the callback has a float array ``[..., 3]`` and returns bools ``[...]``.
+        """Return whether a call's types are a float array ``[..., 3]``, and bools ``[...]``.
 
         Args:
-            arguments: the types of its arguments.
-            results: the types of its declared results.
+            arguments: the types of the call's arguments.
+            results: the types of the call's declared results.
         """
         if len(arguments) != 1 or not jnp.issubdtype(arguments[0].dtype, jnp.floating):
             return False
@@ -130,7 +130,11 @@ class MeanCheck(BuiltinFunction):
         return last == 3 and _is_bool_array(results, tuple(rows))
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Raise ``CircuitError`` for the first row that differs; else return True for each."""
+        """Raise ``CircuitError`` for the first row that differs; else return True for each.
+
+        ``values`` is an array ``[..., 3]``; a row has a result, the expected mean, and whether
+        they differ (0 or 1).
+        """
         where, name = self.arguments
         for result, mean, differs in np.reshape(values, (-1, 3)):
             if differs:
@@ -335,11 +339,11 @@ class FaultCheck(BuiltinFunction):
     def accepts_types(
         self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
     ) -> bool:
-        """Return whether the callback has faults ``i32[..., 2]`` and returns bools ``[...]``.
+        """Return whether a call's types are faults ``i32[..., 2]``, and bools ``[...]``.
 
         Args:
-            arguments: the types of its arguments.
-            results: the types of its declared results.
+            arguments: the types of the call's arguments.
+            results: the types of the call's declared results.
         """
         if len(arguments) != 1 or arguments[0].dtype != np.int32:
             return False

@@ -58,6 +58,7 @@ def split_last_axis(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 class UndifferentiableTag(ValueTag):
     """Tag of a value whose differentiation raises an error; see ``forbid_derivative``.
 
+    A tag is a parameter of an identity equation and defines the equation's rules, here the JVP.
     ``obstacle`` is the error message: why the value has no derivative.
     """
 
@@ -71,10 +72,10 @@ class UndifferentiableTag(ValueTag):
 
 
 def forbid_derivative(x: Any, obstacle: str, by: Any = None) -> Any:
-    """Return ``x``, tagged so that its differentiation raises an error.
+    """Return ``x`` through an identity equation whose differentiation raises an error.
 
     Args:
-        x: array. Without ``by``, an array of integers or booleans is returned without a tag.
+        x: array. Without ``by``, an array of integers or booleans is returned as it is.
         obstacle: the message of the ``DifferentiableCompileError``: why ``x`` has no derivative.
         by: another array whose differentiation raises the same error; None for ``x`` alone.
     """

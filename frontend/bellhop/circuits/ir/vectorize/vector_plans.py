@@ -79,6 +79,9 @@ class VectorPlan:
         only rearrange elements override it to return their operand's array, without computing
         anything.
 
+        Args:
+            read: returns the value of an atom of the jaxpr.
+
         Returns:
             the array, and a NumPy integer array of flat indices; ``array.ravel()[indices]`` is the
             result of ``evaluate``.
@@ -419,7 +422,7 @@ class VectorPlanner:
 
 
 def _make_function(eqn: JaxprEqn) -> Callable[..., Any]:
-    """Make a function of an equation's operands that computes its only result."""
+    """Return a function that computes an equation's only result from its operands."""
     if eqn.primitive is jit_p:
         closed = eqn.params["jaxpr"]
         return lambda *operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands)[0]
