@@ -97,7 +97,8 @@ class GateList:
         dropped.
 
         Args:
-            depth: the number of decompositions that produced it, 0 for the user's operation.
+            op: the operation.
+            depth: the number of decompositions that produced `op`; 0 for the user's operation.
 
         Raises:
             CompileError: for an operation that is not a gate, for a complex parameter if the device
@@ -381,6 +382,8 @@ class GateList:
 
         Args:
             diagonal: a ``DiagonalQubitUnitary``.
+            adjoint: whether the gate is inverted.
+            controls: pairs of a control wire's label and its control value.
         """
         (entries,) = diagonal.data
         is_traced = is_dynamic(entries)
@@ -430,9 +433,14 @@ class GateList:
 
 
 def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
-    """Return a key that is equal for operations that are converted in the same way.
+    """Return a cache key that is equal for operations that are converted in the same way.
 
-    Circuits have many gates of few kinds, so decisions are cached by this key.
+    Circuits have many gates of few kinds, so the decisions about each kind are cached.
+
+    Args:
+        op: the operation.
+        n_wires: the number of its wires.
+        depth: the number of decompositions that produced it; the key has whether there were any.
 
     Returns:
         a hashable key; None, for no caching, if a parameter is an array or of an unusual type.
@@ -514,9 +522,9 @@ def _is_complex(value: Any) -> bool:
 
 
 def _to_real_numbers(value: Any, real: np.dtype, *, is_complex: bool) -> Any:
-    """Convert a traced parameter to the real dtype ``real``.
+    """Convert a traced parameter ``value`` to the real dtype ``real``.
 
-    With `is_complex`, a new last axis of length two has the real and the imaginary part.
+    With `is_complex`, the result has a new last axis of length two: real and imaginary part.
     """
     if is_complex:
         value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)

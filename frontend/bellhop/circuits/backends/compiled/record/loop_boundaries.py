@@ -155,7 +155,10 @@ def merge_loop_ends(step: TracedStep, handle_index: int) -> tuple[TracedStep, Lo
         return step, ends
 
     def remove_merged(eqn: JaxprEqn) -> Any:
-        """Return an equation with the gates that remain after merging."""
+        """Return the equation of the first or last gates without the gates merged away.
+
+        Any other equation is returned unchanged.
+        """
         if id(eqn) not in runs:
             return eqn
         gates = tuple(gate.gate for gate in runs[id(eqn)])

@@ -58,6 +58,7 @@ def stack_iterations(
     Args:
         body: ``(carried, index) -> (carried, results)``.
         carried: pytree of the carried values of the first iteration.
+        n_iterations: the trip count.
 
     Returns:
         the carried values after the loop, and the results with a leading axis of iterations.
@@ -112,10 +113,10 @@ def consume_iterations(
         """Compute the results of a block of iterations at once, and pass them to ``use``.
 
         Args:
-            loop: the index of the block's first iteration, and the state.
+            loop: a pair of the index of the block's first iteration, and the state.
 
         Returns:
-            both for the next block.
+            the pair for the next block.
         """
         first, state = loop
         count = jnp.minimum(block_size, n_iterations - first)

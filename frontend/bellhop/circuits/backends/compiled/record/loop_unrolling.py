@@ -37,13 +37,15 @@ def unroll_loop(
 ) -> GateSequence | None:
     """Unroll a short loop of gates on static wires into one gate sequence.
 
+    The body may be a loop itself, the inner loop. Then the iterations of both loops are unrolled.
+
     Args:
-        repeated: the gates of one iteration (of the innermost loop, if the body is itself a loop),
-            with the parameters and the trip count of all iterations, of both loops together. The
-            value of its ``wires`` is not used, only whether there are any.
+        repeated: the gates of one iteration of the (inner) loop, with the parameters of all
+            iterations and their number, the product of both trip counts. Its ``wires`` are empty if
+            no wire is traced; their values are not used.
         compute_wires: maps the traced index of an iteration of the (outer) loop to the traced wires
-            in that iteration, an integer array. If the body is a loop, these are the wires of all
-            its iterations, one after another.
+            in that iteration, an integer array: with an inner loop, the wires of all inner
+            iterations, one after another.
         n_iterations: the trip count of the (outer) loop alone.
         qubits: the number of qubits of the device.
 
@@ -101,7 +103,10 @@ def _evaluate_static_wires(
     found: list[np.ndarray] | None = None
 
     def trace(number: Any) -> None:
-        """Evaluate the wires for all indices; store the result in ``found``."""
+        """Store the wires for all indices in ``found``; None if they are not static.
+
+        ``number`` is the traced index of an iteration.
+        """
         nonlocal found
         found = evaluate_static(
             compute_wires(number), (number,), [(i,) for i in range(n_iterations)]

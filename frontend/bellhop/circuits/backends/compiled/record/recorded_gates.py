@@ -70,9 +70,9 @@ class GateState(NamedTuple):
     dynamic_params: Any
 
     def ensure_dynamic_params(self, dynamic_params: DynamicParams) -> "GateState":
-        """Return this state, or a copy with `dynamic_params` if its own are None.
+        """Return this state, with the given `dynamic_params` if its own are None.
 
-        They represent the gate parameters in loops with a dynamic trip count.
+        ``dynamic_params`` represents the gate parameters in loops with a dynamic trip count.
         """
         return self._replace(dynamic_params=self.dynamic_params or dynamic_params)
 

@@ -107,8 +107,9 @@ class RuntimeCircuit(BackendCircuit):
             before the circuit is measured.
         deferred_qubits: the qubits whose mid-circuit measurements are deferred, set after the gates
             of the quantum function.
-        changes_deferred: whether a gate was applied to one of them since, such as the change of
-            basis of a final measurement, so that the deferral is wrong.
+        changes_deferred: whether, after ``deferred_qubits`` was set, a gate was applied to one of
+            these qubits, such as the change of basis of a final measurement. The deferral is then
+            wrong.
     """
 
     def __init__(
@@ -148,9 +149,10 @@ class RuntimeCircuit(BackendCircuit):
     def fork(self, treatment: Outcomes) -> "RuntimeCircuit":
         """Return a copy with the same gates, to be measured with another treatment of outcomes.
 
+        Measuring the copy leaves this circuit unchanged.
+
         Args:
             treatment: how the copy treats random outcomes, for instance one run for each shot.
-                Measuring the copy leaves this circuit unchanged.
         """
         other = copy.copy(self)
         other.recorder = copy.copy(self.recorder)
@@ -272,11 +274,12 @@ class RuntimeCircuit(BackendCircuit):
 
         Args:
             loop: the loop, of which one iteration was traced.
-            run: ``(step, first) -> last``, adds a loop whose iterations ``step`` apply gates.
-                ``first`` and ``last`` are pairs of carried values and circuit state.
-            run_in_blocks: ``(body, carried, use, state) -> last``, adds a loop of the classical
-                ``body``, in which ``use`` applies the gates of a block of iterations at a time. It
-                is called instead of `run` if the loop's gates are separated.
+            run: ``(step, first) -> last``, called if the gates cannot be separated. It adds a loop
+                in which ``step`` runs an iteration with its gates. ``first`` and ``last`` are pairs
+                of carried values and circuit state, before and after the loop.
+            run_in_blocks: ``(body, carried, use, state) -> last``, called if the gates can be
+                separated. It adds a loop in which ``body`` runs the classical computation of an
+                iteration, and ``use`` applies the gates of a block of iterations.
         """
         if loop.gates is None:
             return self._run_traced_loop(loop, functools.partial(run, loop.step))
@@ -456,10 +459,11 @@ class RuntimeCircuit(BackendCircuit):
         return values
 
     def compute_score(self) -> list[Any]:
-        """Return a list of the score of one shot's outcomes; empty if it is not supported.
+        """Return a list with the score of one shot's outcomes, or an empty list.
 
         The score is the scalar 0.0. Its tangent is the tangent of the logarithm of the outcomes'
-        probability, by which means over shots are differentiated.
+        probability, by which means over shots are differentiated. The list is empty if the score is
+        not supported.
         """
         recorder, state = self.recorder, self.recorder.bind_and_get_state()
         if not self._supports_score():
@@ -507,8 +511,8 @@ class RuntimeCircuit(BackendCircuit):
     def _needs_rerun(self) -> bool:
         """Return whether derivatives must run the gates again.
 
-        The adjoint method does not run them again. It is not available with shots, and with
-        mid-circuit measurements only if the engine runs all combinations of outcomes.
+        False if the adjoint method is available: without shots and mid-circuit measurements, or
+        with mid-circuit measurements if the engine runs all combinations of their outcomes.
         """
         # Only the engine goes back through outcomes, and only if all of them are executed.
         if not self.has_mid_circuit:
@@ -519,8 +523,9 @@ class RuntimeCircuit(BackendCircuit):
         """Sample the final state once; return an array for each requested result.
 
         Args:
-            requests: descriptions of the results, such as ``Samples()``. If each shot is an
-                execution, all of them are ``ShadowSnapshots``, or none is.
+            requests: descriptions of the results, such as ``Samples()``. If the circuit is
+                executed once per shot, either all requests must be ``ShadowSnapshots`` (or
+                ``ShadowMeans``) or none.
         """
         snapshots = [what for what in requests if isinstance(what, ShadowSnapshots)]
         if self.has_run_per_shot and snapshots:

@@ -63,6 +63,9 @@ class TracedLoop(NamedTuple):
             carried: the carried values of the first iteration.
             others: the index of the iteration in a ``for_loop``, nothing in a ``while_loop``.
             n_iterations: the trip count; None if it is dynamic.
+
+        Returns:
+            the loop; its iterations are not applied yet.
         """
         is_dynamic_count = n_iterations is None
         most_apart = _count_max_separable(recorder, n_iterations)
@@ -136,10 +139,17 @@ class TracedLoop(NamedTuple):
             run, ends = merge_loop_ends(run, handle_index=len(jax.tree.leaves(carried)))
 
         def step(now: tuple[Any, GateState], *others: Any) -> tuple[Any, Any]:
-            """Run an iteration; the attribute ``step`` of the traced loop.
+            """Run an iteration by the traced jaxpr; see `TracedLoop.step`.
 
-            The gate parameters in loops with a dynamic trip count are carried only if the circuit
-            has any, which is known later.
+            Args:
+                now: the carried values and the circuit's state. In the state, ``dynamic_params``
+                    (the gate parameters in loops with a dynamic trip count) is None if the loop
+                    does not carry it.
+                others: the index of the iteration in a ``for_loop``.
+
+            Returns:
+                the pair for the next iteration, where ``dynamic_params`` is None if it was None;
+                and the parameters of the gates.
             """
             carried, state = now
             carried, (after, params) = run(
@@ -238,7 +248,15 @@ def record_branches(recorder: GateEquationRecorder, branches: Branches) -> Any:
         """Return a traced branch that pads its vector of parameters with zeros."""
 
         def run(handle: Handle, dynamic_params: DynamicParams | None) -> tuple[Any, Any]:
-            """Run the traced branch, and pad its parameters; the arguments are as of the branch."""
+            """Run the traced branch, and pad its vector of parameters with zeros.
+
+            ``dynamic_params``, the gate parameters in loops with a dynamic trip count, is None if
+            the circuit has no such loop so far; it is then None in the result, too.
+
+            Returns:
+                the branch's result; and a triple: the handle after the branch, the parameters in
+                dynamic loops, and the padded vector of all other gate parameters.
+            """
             result, (handle, after, params) = runner(
                 handle, dynamic_params or recorder.dynamic_params
             )
