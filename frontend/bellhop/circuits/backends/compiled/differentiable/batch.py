@@ -225,16 +225,26 @@ def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> lis
 
     Args:
         closed: the jaxpr, from state handle and inputs to state handle and results.
+        handle: the handle of the state, not mapped.
         row: the index of the row, which is mapped.
+        inputs: the inputs of the row, some of which may be mapped.
 
     Returns:
         the handle, not mapped, and the results of the row, all mapped.
     """
 
     def bind_measurement(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        """Bind a final measurement or derivative, with gate parameters that depend on `row`.
+        """Bind a final measurement or derivative so that ``vmap`` maps it over the rows.
 
-        Otherwise ``vmap`` would measure once if the parameters are equal for all rows.
+        The gate parameters are made to depend on the mapped index `row`, without changing their
+        values. Otherwise ``vmap`` would measure only once if they are equal for all rows.
+
+        Args:
+            eqn: an equation of ``measure_p`` or ``derivative_p``.
+            operands: the values of the equation's operands.
+
+        Returns:
+            the results of the equation.
         """
         named = MeasureOperands.from_names(eqn.params["names"], operands)
         # The parameters may be equal for all rows, and ``vmap`` would then measure only once.
@@ -251,6 +261,7 @@ def _move_rows_first(
     """Move the mapped axis of each operand to the front.
 
     Args:
+        operands: arrays.
         dims: the mapped axis of each operand; None for an operand to return unchanged.
         shared: the entries of `dims` for operands that all rows share, such as the handle; asserted
             to be None.
@@ -293,8 +304,8 @@ def _measure_batch(
     Args:
         primitive: ``measure_p`` or ``derivative_p``.
         operands: the operands of the equation, fields of `MeasureOperands`.
-        dims: the mapped axis of each operand; None for handle, perturbation and basis. If
-            directions are mapped, no other operand may be.
+        dims: the mapped axis of each operand. The operands ``handle``, ``perturbation`` and
+            ``basis`` are never mapped; if ``directions`` is mapped, no other operand is.
         names: the name of each operand.
         **params: further parameters of the primitive.
 

@@ -206,8 +206,8 @@ class CircuitEquation:
     Code that reads the jaxprs of circuits uses it instead of the primitives.
 
     Attributes:
-        eqn: any equation. Of an equation that does not belong to a circuit, all properties are
-            false, empty or None; only `operands` requires a final measurement.
+        eqn: any equation. If it does not belong to a circuit, the properties are false, empty or
+            None. The property `operands` may be read only if it is a final measurement.
     """
 
     eqn: JaxprEqn

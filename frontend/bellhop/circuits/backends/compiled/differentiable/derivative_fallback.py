@@ -63,8 +63,8 @@ class FallbackFunction:
     def __call__(self, *operands: Operand) -> list[Any]:
         """Evaluate the function by ``primary``, or by ``fallback``.
 
-        It is ``fallback`` if ``primary`` lacks the derivative of order `order` with respect to the
-        operands in `is_perturbed`.
+        ``fallback`` is evaluated if ``primary`` does not support the function's derivative of order
+        `order` with respect to the operands in `is_perturbed`.
         """
         if not self.supports_derivative(self.is_perturbed, self.order):
             return self.fallback(*operands)

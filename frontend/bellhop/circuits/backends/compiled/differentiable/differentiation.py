@@ -39,9 +39,10 @@ class Differentiation:
             appended to the parameters; None for circuits without amplitudes.
         has_vjp: whether the engine computes the VJP of all values, whichever method gives the
             Jacobian.
-        single_pass: whether the tangents are a ``LinearMap``, which reverse mode transposes to one
-            adjoint sweep without the Jacobian. ``use_single_pass`` sets it. If the measurement
-            returns its Jacobian, it holds for the tangent of the Jacobian.
+        single_pass: whether the product of the derivative with a (co)tangent is computed by one
+            pass of the adjoint method: a VJP of the values, or, for a measurement that returns its
+            Jacobian, a Hessian-vector product. The tangents are then a ``LinearMap``.
+            ``use_single_pass`` sets it.
     """
 
     method: str = DiffMethod.ADJOINT
@@ -81,7 +82,10 @@ class Differentiation:
         options = () if choice.method == DiffMethod.LIKELIHOOD_RATIO else plan.diff_options
 
         def differentiate(choice: DerivativeChoice, frequencies: bytes) -> "Differentiation":
-            """Return the `Differentiation` with a chosen method and its obstacle."""
+            """Return the `Differentiation` with a chosen method and its obstacle.
+
+            ``frequencies`` has one byte for each parameter, the bits of its shift-rule frequencies.
+            """
             return cls(
                 choice.method,
                 frequencies,
@@ -129,9 +133,9 @@ class Differentiation:
         )
 
     def use_single_pass(self) -> "Differentiation":
-        """Return a copy with ``single_pass`` set: derivatives become products of one adjoint pass.
+        """Return a copy with ``single_pass`` set: one adjoint pass for a VJP, no Jacobian.
 
-        It is also set for derivatives by amplitudes, if the engine computes their VJP.
+        The flag is also set for derivatives by amplitudes, if the engine computes their VJP.
         """
         by_amplitudes = self.amplitude_differentiation
         if by_amplitudes is not None and by_amplitudes.has_vjp:
@@ -140,9 +144,10 @@ class Differentiation:
 
     @property
     def is_adjoint(self) -> bool:
-        """Whether one order of each derivative is computed by the adjoint method.
+        """Whether first derivatives are computed by the adjoint method.
 
-        True for the methods adjoint and likelihood ratio. Further orders use shift rules.
+        True for the methods adjoint and likelihood ratio. If shift rules compute a derivative of
+        higher order, they leave one order to the adjoint method.
         """
         return self.method in (DiffMethod.ADJOINT, DiffMethod.LIKELIHOOD_RATIO)
 
@@ -171,9 +176,9 @@ class Differentiation:
     def make_shift_rules(self, static_order: int, dynamic_order: int, *, keep: bool) -> ShiftRules:
         """Build the parameter-shift or finite-difference rules of a derivative.
 
-        With an adjoint method, one order is left to this method: a static order if there is any,
-        else a dynamic order. Dynamic-count parameters are gate parameters in loops with a dynamic
-        trip count; all other parameters are static-count.
+        If `is_adjoint`, the rules are for one order less, which the adjoint method computes: one
+        static order if there is any, else one dynamic order. Dynamic-count parameters are gate
+        parameters in loops with a dynamic trip count; all other parameters are static-count.
 
         Args:
             static_order: the order in static-count parameters, or along the directions of a basis.

@@ -81,12 +81,13 @@ FIRST_DYNAMIC_COUNT = 1 << 30
 class DynamicParamsTag(ValueTag):
     """Tag that adds gate parameters of a dynamic loop to the perturbation.
 
+    A tag is a parameter of an identity equation and defines the equation's JVP and batching rules.
     The *perturbation* is a scalar zero, which represents all gate parameters in loops with a
-    dynamic trip count (dynamic-count parameters). The tagged value is the old perturbation; the
-    result, the new one, is zero too. Its tangent differs: the runtime appends the tangents of the
-    new parameters to the vector that the tangent identifies. The tag's other operands are the new
-    parameters f64[n], a handle that identifies the circuit's session in the runtime, and the number
-    of the first parameter.
+    dynamic trip count (dynamic-count parameters). The equation's operands are the old perturbation,
+    the new parameters f64[n], a handle by which the runtime finds the circuit's data, and the
+    number of the first parameter. The result, the new perturbation, is zero too, but has another
+    tangent: a scalar that identifies a vector in the runtime, to which the tangents of the new
+    parameters are appended.
     """
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
@@ -124,9 +125,10 @@ class DynamicParamsTag(ValueTag):
 class SavedOutcomeTag(ValueTag):
     """Tag of a mid-circuit outcome that the runtime keeps for the reverse pass.
 
-    Reverse mode computes loops a second time, but cannot measure again: `read_saved_outcomes`
-    replaces tagged outcomes by reads. The tag's other operands are a handle that identifies the
-    circuit's session in the runtime, and the outcome's number.
+    A tag is a parameter of an identity equation. Reverse mode computes loops a second time, but
+    cannot measure again: `read_saved_outcomes` replaces tagged outcomes by reads. The equation's
+    operands are the outcome, a handle by which the runtime finds the circuit's data, and the number
+    of the outcome.
     """
 
 
@@ -159,9 +161,9 @@ class DynamicParams(NamedTuple):
         Args:
             session: any handle of the circuit, by which the runtime finds the circuit's data.
             params: a vector of parameters.
-            count: the number of parameters that are used. An int counts all of `params`; if it is a
-                tracer, the rest of `params` is padding, which is set to zero and has no derivative;
-                its numbers belong to later parameters.
+            count: the number of parameters to append. An int must be the length of `params`. With
+                a tracer, the first `count` elements of `params` are appended; the other elements
+                are padding, which has no derivative and takes no numbers.
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
@@ -223,17 +225,17 @@ def has_session_reads(circuit: ClosedJaxpr) -> bool:
 def compute_perturbation_cotangent(handle: Handle, saved: Any, values_bar: Any) -> Any:
     """Compute the VJP by gate parameters in loops with a dynamic trip count.
 
-    The runtime multiplies a Jacobian that it keeps with the cotangents of measured values, and
-    keeps the resulting vectors, one for each row.
+    The runtime multiplies a Jacobian that it keeps with the cotangents of measured values. It keeps
+    the resulting vectors, the cotangents of these gate parameters, one vector for each row.
 
     Args:
         handle: a handle of the circuit.
-        saved: the number of the Jacobian, i32[].
+        saved: the number by which the runtime finds the Jacobian, i32[].
         values_bar: cotangents of measured values, f64[rows, values].
 
     Returns:
-        f64[rows], a number that identifies each vector: the cotangents of the perturbation, which
-        represents all these parameters.
+        f64[rows], for each vector a number by which the runtime finds it. The numbers are the
+        cotangents of the perturbation, the scalar that represents these parameters in the program.
     """
     result = ShapedArray(values_bar.shape[:1], Precision.real_type())
     return call("vjp", [handle, values_bar, saved], result, bits=_count_exact_bits())[0]

@@ -130,6 +130,10 @@ def _measure_jvp(
     """JVP rule of a final measurement: of values, or of values with their Jacobian.
 
     Args:
+        primals: the operands, fields of `MeasureOperands`.
+        tangents: their tangents, some of them symbolic zeros.
+        names: the names of the operands.
+        measuring: the measurements and how they are differentiated.
         query: ``Query.VALUES`` or ``Query.JACOBIAN``.
 
     Returns:
@@ -160,6 +164,7 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
     Args:
         jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
             value of each variance's observable.
+        measuring: the measurements whose values are returned.
 
     Returns:
         the handle of the state afterwards, the values, and their tangents.
@@ -221,6 +226,7 @@ def _jacobian_jvp(
     Args:
         jvp: operands and tangents; its measurements are `measuring`, followed by the expectation
             value of each variance's observable.
+        measuring: the measurements whose values are returned.
 
     Returns:
         the handle of the state afterwards; the values and their Jacobian; and the tangents of the
@@ -244,6 +250,7 @@ def _compute_tangents_by_rerun(
     are included.
 
     Args:
+        handle: the handle of the state.
         jvp: operands and tangents; its measurements are followed by the expectation value of each
             variance's observable.
         values: the measured values, without these expectation values.
@@ -269,6 +276,7 @@ def _compute_tangents_by_adjoint(
     Tangents of observables' coefficients and matrices are included.
 
     Args:
+        handle: the handle of the state.
         jvp: operands and tangents; its measurements are followed by the expectation value of each
             variance's observable.
         values: the measured values, without these expectation values.
@@ -396,8 +404,9 @@ def _compute_derivative_tangent(
 ) -> tuple[Any, Any]:
     """Compute the tangent of a derivative of any order.
 
-    It is a sum of contributions of ``params``, the perturbation, directions, and the coefficients
-    and matrices of observables, as far as they have tangents.
+    The tangent is a sum with a contribution for each operand that has a tangent: ``params``, the
+    perturbation (a scalar that represents the gate parameters in loops with a dynamic trip count),
+    the directions of a directional derivative, and the coefficients and matrices of observables.
 
     Args:
         handle: the handle of the state.
@@ -477,9 +486,12 @@ def _add_data_tangents(
 def _insert_direction_tangents(directions: Any, directions_dot: Any) -> Any:
     """Return, for each k, all rows with the k-th direction replaced by its tangent.
 
+    With one row and ``order = 2``: ``[[u, v]]`` becomes ``[[u_dot, v], [u, v_dot]]``. These rows
+    give the terms of the product rule, as a directional derivative is linear in each direction.
+
     Args:
-        directions: array ``[rows, order]``.
-        directions_dot: its tangent, of the same shape.
+        directions: array ``[rows, order]``, the directions of one directional derivative per row.
+        directions_dot: the tangent of ``directions``, of the same shape.
 
     Returns:
         array ``[order * rows, order]``; the rows with the first direction replaced come first.
@@ -492,11 +504,12 @@ def _insert_direction_tangents(directions: Any, directions_dot: Any) -> Any:
 def _append_direction(directions: Any, direction: Any) -> Any:
     """Append a direction of differentiation to each row of directions.
 
-    A direction is a number that identifies a vector of tangents in the runtime.
+    A direction is a number by which the runtime finds a vector: a tangent for each gate parameter
+    in loops with a dynamic trip count.
 
     Args:
         directions: array ``[rows, k]``; None if there are none.
-        direction: scalar, the tangent of the perturbation.
+        direction: scalar, the direction to append.
 
     Returns:
         array ``[rows, k + 1]``; ``[1, 1]`` for the first direction.

@@ -130,8 +130,8 @@ def _linearize(body: CircuitBody, has_tangent: Sequence[bool], obstacle: str) ->
 def _find_obstacle(body: CircuitBody) -> str:
     """Return the error message if the gates of a circuit have no derivative; else "".
 
-    Without derivative are circuits that draw mid-circuit outcomes in each run, but do not return
-    the score, the derivative of the outcomes' log-probability.
+    The gates have no derivative if the circuit draws mid-circuit outcomes in each run and does not
+    return its score, a zero whose tangent is the tangent of the outcomes' log-probability.
     """
     if not body.outcomes.is_drawn_in_each_run or has_score(body.closed):
         return ""
@@ -288,6 +288,7 @@ class _LinearProducts:
         """Return the tangents of the perturbed results, computed with the Jacobian.
 
         Args:
+            primals: the inputs of the circuit.
             tangents_in: the tangents of the perturbed inputs only.
         """
         tangents = fill_zero_tangents(primals, tangents_in, self.in_perturbed)
@@ -318,6 +319,7 @@ class _LinearProducts:
         rows.
 
         Args:
+            primals: the inputs of the circuit.
             cotangents: the cotangents of the perturbed results only.
         """
         assert self.vjp_body is not None

@@ -99,7 +99,11 @@ class MeasurementJvp(NamedTuple):
     ) -> "MeasurementJvp":
         """Return the instance for a ``quantum_derivative`` or a measurement with Jacobian.
 
-        Args are the same as for `from_operands`.
+        Args:
+            names: the names of the operands, fields of `MeasureOperands`.
+            primals: the operands of the equation.
+            tangents: their tangents, some of them symbolic zeros.
+            measuring: the measurements, and how they are differentiated.
 
         Raises:
             DifferentiableCompileError: if an operand has a tangent and the method of the first
@@ -264,7 +268,16 @@ class MeasurementJvp(NamedTuple):
             return [gradients @ dots[0], gradient_tangents]
 
         def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
-            """Return the cotangent of ``params``, for cotangents of a value and its gradient."""
+            """Return the cotangent of ``params``, f64[p]; a rule of the `LinearMap`.
+
+            Args:
+                values: the operands of the measurement, in the order of ``names``.
+                bars: the cotangent f64[1] of the expectation value, and the cotangent f64[1, p] of
+                    its gradient by ``params``.
+
+            Returns:
+                a list with the cotangent.
+            """
             value_bar, by_bar = bars
             assert len(by_bar) == 1
             gradients, gradient_tangents = evaluate_both(values, by_bar[0])
@@ -397,6 +410,7 @@ def _bind_measurement(
 
     Args:
         names: the names of ``values``, fields of `MeasureOperands`.
+        measuring: the measurements.
         values: the operands, in the order of ``names``.
         query: which results to return in addition to the handle.
     """

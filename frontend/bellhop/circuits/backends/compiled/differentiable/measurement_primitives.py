@@ -410,9 +410,9 @@ def _default_to_constant(operand: Any, value: Any) -> Any:
 
 
 def _compress_repeated(numbers: np.ndarray) -> np.ndarray:
-    """Return an equal array, broadcast from one element if all elements are equal.
+    """Return the array, as a broadcast of its first element if all elements are equal.
 
-    MLIR then writes the constant as a splat of one element.
+    ``numbers`` is a 1-D array. MLIR writes a broadcast array as a splat of one element.
     """
     is_one = numbers.size > 0 and np.all(numbers == numbers[0])
     return np.broadcast_to(numbers[0], numbers.shape) if is_one else numbers
@@ -421,15 +421,16 @@ def _compress_repeated(numbers: np.ndarray) -> np.ndarray:
 def encode_measurements(
     coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
 ) -> tuple[Any, list[int]]:
-    """Encode measurements as operand and attribute of the runtime's operations.
+    """Encode measurements as an operand and an attribute of a runtime operation.
 
     Args:
         coefficients: MLIR value f64[..., c], the coefficients of observables.
         matrices: MLIR value f64[..., m], the data of observables' matrices.
+        measurements: the measurements.
 
     Returns:
-        the concatenation f64[..., c + m], and the integer code of the measurements (attribute
-        ``code``).
+        the operand, the concatenation f64[..., c + m] of coefficients and matrices; and the
+        attribute ``code``, a list of the integers that encode the measurements.
     """
     *rows, first_matrix = ir.RankedTensorType(coefficients.type).shape
     code = [number for measurement in measurements for number in measurement.encode(first_matrix)]

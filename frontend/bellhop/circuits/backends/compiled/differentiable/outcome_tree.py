@@ -128,9 +128,10 @@ def add_jacobian(
         n_out: the number of results of ``known`` before the residuals, with the handle.
         n_tangents: the number of inputs of ``linear`` after the residuals.
         where: the QNode and its line, for errors.
-        forward: whether to use forward mode, so that the jaxpr can be differentiated again. False
-            to use the cheaper mode, or reverse mode if an equation has only a transpose; second
-            derivatives always use forward mode.
+        forward: whether to use forward mode, so that the jaxpr can be differentiated again. If
+            False, the mode is chosen: forward if the linear part has ``quantum_derivative``
+            equations; else reverse if it has an equation that JAX can transpose but not evaluate;
+            else the cheaper mode.
 
     Returns:
         a jaxpr that takes state handle and inputs. It returns state handle, values and Jacobians,
@@ -156,7 +157,10 @@ def add_jacobian(
     reverse = any(map(has_only_transpose, equations))
 
     def run(handle: Handle, *inputs: Any) -> list[Any]:
-        """Run the nonlinear part; return state handle, values and Jacobians."""
+        """Run the nonlinear part; return state handle, values and Jacobians.
+
+        `add_jacobian` traces this function to the jaxpr that it returns.
+        """
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]

@@ -189,9 +189,9 @@ def _evaluate_linear_map(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
 
 
 def _select_branch(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
-    """Return the results of a conditional's branch, evaluating all branches.
+    """Evaluate all branches of a ``cond`` equation; select the results of branch ``index``.
 
-    It replaces ``cond`` in the linear part of a batched circuit, as JAX cannot transpose the
+    This rule replaces ``cond`` in the linear part of a batched circuit, as JAX cannot transpose the
     batched form of a conditional whose predicate is a residual.
     """
     branch_results = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]

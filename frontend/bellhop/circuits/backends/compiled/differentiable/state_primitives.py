@@ -126,7 +126,10 @@ def call(
 
 
 def restart_run(handle: Handle) -> list[Any]:
-    """Bind the end of an execution of a circuit, and the start of the next execution.
+    """Bind the call that ends an execution of a circuit and starts the next execution.
+
+    Args:
+        handle: the handle of the state at the end of the execution.
 
     Returns:
         the handle of the next execution's state, whether there is to be a next execution, and

@@ -94,9 +94,10 @@ def _rename_variables(
 
     Args:
         eqn: the equation.
-        substitutions: new variables by old variable; chains are followed.
-        product_handles: for a derivative product (VJP or Hessian-vector product), its handle
-            operand in the new place, by the handle that it returns.
+        substitutions: maps an old variable to its new variable; applied repeatedly, as the new
+            variable may be replaced too.
+        product_handles: for equations that compute a derivative product (VJP or Hessian-vector
+            product): maps the handle that the equation returns to the handle that it shall take.
     """
     first = product_handles.get(eqn.outvars[0]) if is_derivative_product(eqn) else None
     invars = [_resolve_variable(substitutions, var) for var in eqn.invars]
