@@ -121,7 +121,9 @@ def _has_derivative(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
     """Return whether the runtime has a circuit's derivative of a given order.
 
     Args:
+        circuit: the jaxpr of the circuit.
         inputs: for each input of the jaxpr, whether the derivative is by this input.
+        order: the order of the derivative.
     """
     _, equations = find_dependents(circuit, inputs, has_tangent)
     return not any(_lacks_derivative(eqn, circuit, inputs, order) for eqn in equations)
@@ -130,7 +132,11 @@ def _has_derivative(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
 def _lacks_derivative(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
     """Return whether an equation has no derivative of a given order in the runtime.
 
-    Args are the same as for `_has_derivative`.
+    Args:
+        eqn: an equation of the circuit that depends on the inputs of the derivative.
+        circuit: the jaxpr that has the equation.
+        inputs: for each input of the jaxpr, whether the derivative is by this input.
+        order: the order of the derivative.
     """
     of_circuit = CircuitEquation(eqn)
     if of_circuit.is_gates:
@@ -219,6 +225,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         Args:
             is_perturbed: for each constant of the quantum function and then each input of the call,
                 whether the derivative is by it.
+            order: the order of the derivative.
         """
         constants_perturbed = [
             id(const) in places and is_perturbed[places[id(const)]]

@@ -21,6 +21,7 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
 
     Args:
         device: a device with a compiled interface (``get_c_interface``).
+        qubits: the number of qubits of the circuit.
 
     Returns:
         the spec, without shots; its `engine` is whether the engine may replace the plugin.
@@ -66,10 +67,10 @@ def check_version(name: str) -> None:
 
 
 def _find_lightning_package(name: str) -> str:
-    """Return the name of the distribution that has a Lightning device.
+    """Return the name of the Python distribution that provides a Lightning device.
 
-    Each device but ``lightning.qubit`` has its own distribution, such as
-    ``pennylane-lightning-gpu``. If it is not installed, the result is ``pennylane-lightning``.
+    For ``lightning.gpu``, it is ``pennylane-lightning-gpu`` if this distribution is installed; else
+    ``pennylane-lightning``, which provides ``lightning.qubit``.
     """
     package = f"pennylane-lightning-{name.partition('.')[2]}"
     try:

@@ -277,10 +277,13 @@ class _CircuitTracer:
         def run(handle: Handle, row: Any, *inputs: Any) -> list[Any]:
             """Apply the gates and measure, once for each treatment of mid-circuit outcomes.
 
-            `trace` traces this function to a jaxpr. It sets `variants` and `deferred`.
+            `trace` traces this function to a jaxpr. The function stores the variants in `variants`
+            and the qubits whose measurements are deferred in `deferred`.
 
             Args:
                 handle: the handle of a fresh state.
+                row: the index of the batch row.
+                inputs: the inputs of the call.
 
             Returns:
                 for each variant the handle and the arrays of the results; empty if deferral fails.

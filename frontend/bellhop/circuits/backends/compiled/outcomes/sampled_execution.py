@@ -67,7 +67,11 @@ def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: boo
     closed = convert_constants_to_inputs(used)
 
     def run(*operands: Any) -> list[Any]:
-        """Bind the primitive, without the inputs that the run does not use."""
+        """Bind ``quantum_drawn_run`` without the inputs that the run does not use.
+
+        ``operands`` are the handle and all inputs of the run. The result is a list of the
+        primitive's results, the handle first.
+        """
         handle, *inputs = itertools.compress(operands, is_used)
         return _sampled_execution_p.bind(
             handle, *used.consts, *inputs, once=closed, where=where, until_accepted=until_accepted
@@ -258,6 +262,7 @@ def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[
     Args:
         once: the jaxpr of one run, from state handle and inputs to state handle and values.
         handle: the handle of a fresh state.
+        inputs: the inputs of the run.
 
     Returns:
         a list: the handle, whether the last run was accepted, and its values.
