@@ -141,7 +141,7 @@ class Offer(enum.Enum):
         VALUE: the result.
         JACOBIAN: the Jacobian, by one adjoint sweep.
         VJP: the Jacobian's product with a cotangent.
-        JVP: its product with a tangent, and the derivative of the Jacobian along the tangent.
+        JVP: the Jacobian's product with a tangent, and the Jacobian's derivative along the tangent.
         SCORE: the derivative by the likelihood ratio of samples.
         ANY_ORDER: derivatives of any order by shift rules, which run the circuit again.
     """

@@ -40,7 +40,7 @@ class GateSequence:
     ``(-1,)``, the gate's constant 0.
 
     Attributes:
-        derivative: how it is differentiated with respect to its parameters.
+        derivative: how the sequence is differentiated with respect to its parameters.
         gates: the gates in order. A slot of a gate is the index of a traced parameter or, if
             negative, ``-1 - i`` for the gate's constant ``i``; a negative wire ``-1 - i`` is traced
             wire ``i``.

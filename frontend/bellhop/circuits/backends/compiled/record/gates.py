@@ -312,7 +312,7 @@ class GateList:
             wires: the labels of its wires.
             adjoint: whether the gate is inverted.
             controls: pairs of a control wire's label and its control value.
-            derivative: how it is differentiated with respect to its parameters.
+            derivative: how the gate is differentiated with respect to its parameters.
         """
         run = self._get_sequence(derivative)
         slots: tuple[int, ...] | range = ()

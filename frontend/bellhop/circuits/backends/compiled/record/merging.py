@@ -161,7 +161,9 @@ def _cancel_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGat
 
 
 def _merge_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
-    """Merge two adjacent rotations, for the pass merge-rotations.
+    """Merge two adjacent rotations: ``RX(a) RX(b)`` becomes ``RX(a + b)``.
+
+    This is the rule of the pass merge-rotations.
 
     Returns:
         a list of one rotation, empty if the angles cancel; None to keep both gates.

@@ -296,7 +296,12 @@ class RuntimeCircuit(BackendCircuit):
 
         A loop whose body only applies gates becomes one equation, which repeats the gates. If it is
         short with static wires, and no compiler pass needs the loop, it is unrolled. Any other loop
-        becomes a ``scan``. The arguments are as in `for_loop`.
+        becomes a ``scan``.
+
+        Args:
+            n_iterations: the trip count.
+            body: ``(carried, index) -> carried``, which applies the gates of one iteration.
+            carried: the carried values of the first iteration, a tuple of arrays.
         """
         recorder = self.recorder
         # The gates before the loop stay pending, since gates of the loop may join them.

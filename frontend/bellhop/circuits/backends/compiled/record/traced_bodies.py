@@ -123,7 +123,14 @@ class TracedLoop(NamedTuple):
             ) -> Any:
                 """Run a body with side effects, and apply its gates at the end of the iteration.
 
-                Arguments and results are as of `record_iteration` for gates that are not separated.
+                Args:
+                    carried: the carried values before the iteration.
+                    state: the circuit's state before the iteration.
+                    others: the index of the iteration in a ``for_loop``.
+
+                Returns:
+                    the carried values, and a pair: the circuit's state after the gates, and their
+                    parameters.
                 """
                 carried, (_, (params, wires)) = classical(carried, state, *others)
                 with recorder.trace_part(state, is_dynamic_count=is_dynamic_count):
@@ -189,6 +196,7 @@ def _count_max_separable(recorder: GateEquationRecorder, n_iterations: int | Non
     the gates of many iterations. The call holds their parameters, so their number is limited.
 
     Args:
+        recorder: the recorder of the circuit's gates, which decides whether iterations are merged.
         n_iterations: the trip count of the outer loop; None if it is dynamic.
 
     Returns:
