@@ -97,7 +97,7 @@ def _make_second_moment_change(
         variance: the measurement, with the observable A.
         terms: the terms (Pauli or other products) along which the observable changes.
         weights: the rates of change along the terms, an array ``[len(terms)]``.
-        coefficients: array ``[c]``, the coefficients of all observables of the circuit.
+        coefficients: array ``[c]``, the coefficients of observables.
         first: the index that the first new coefficient gets when it is appended to `coefficients`.
 
     Returns:
@@ -138,7 +138,7 @@ def _iterate_derivative_terms(
 
     Args:
         measurement: an expectation value or variance.
-        coefficients: array ``[c]``, the coefficients of all observables of the circuit.
+        coefficients: array ``[c]``, the coefficients of observables.
         coefficients_tangent: the tangent of `coefficients`; None if it is zero.
         matrices_tangent: the tangent of the data of matrices; None if it is zero.
 
