@@ -38,9 +38,9 @@ _ENTRIES = 8192
 
 
 class UnexecutedProgram(NamedTuple):
-    """A program that a fast call compiled instead of executing it, on a cache miss.
+    """Result of a fast call on a cache miss: a program, compiled but not executed.
 
-    The caller executes it by other means, or calls again.
+    The caller then executes the program by other means, or repeats the call.
 
     Attributes:
         compiled: the program, JAX's ``Compiled``.
@@ -59,7 +59,8 @@ def make_fast_call(
 ) -> Any:
     """Make a C++ function that finds and runs compiled programs by the types of its arguments.
 
-    It holds no lock while a program runs. Threads that need a program wait while it is compiled.
+    The C++ function holds no lock while a program runs. If several threads need the same new
+    program, one compiles it, and the others wait.
 
     Args:
         uncompiled: the Python function; under ``jax.disable_jit`` and ``jax.debug_nans`` it is
@@ -68,8 +69,9 @@ def make_fast_call(
         should_cache: called after each compilation; returns whether to keep the program in the
             cache.
         has_static: whether the first argument is static: a hashable object, part of the cache key.
-        has_handle: whether calls pass the program's first array, the handle, which is the address
-            of a table of callbacks. Without it, only programs that do not use it are cached.
+        has_handle: whether calls pass the program's first input: in programs of `qjit` the handle,
+            an array with the address of a table of callbacks. If False, `compile_` adds this input,
+            and `should_cache` must return False for a program that uses it.
 
     Returns:
         a function that executes a cached program and returns its results. On a cache miss it
@@ -82,7 +84,8 @@ def make_fast_call(
         JAX's C++ dispatch calls this function with the arguments of the call.
 
         Returns:
-            the value that the call returns; the cache entry, or None to cache nothing; and False.
+            the value that the call returns; the cache entry, or None to cache nothing; and False,
+            a flag of JAX's dispatch that Bellhop does not use.
 
         Raises:
             TypeError: if a leaf is not an array or a number.
@@ -140,9 +143,9 @@ def _make_aval(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
 
 
 def uses_handle(compiled: Any) -> bool:
-    """Return whether a compiled program uses its first argument, the handle.
+    """Return whether a compiled program uses its first argument, the callback table's address.
 
-    JAX drops unused arguments.
+    JAX drops unused arguments when it lowers the program.
     """
     return 0 in compiled._executable._kept_var_idx
 
@@ -152,7 +155,8 @@ def _make_entry(compiled: Any, *, has_handle: bool) -> Any:
 
     Args:
         compiled: the program, JAX's ``Compiled``.
-        has_handle: whether calls pass the program's first array.
+        has_handle: whether calls pass the program's first input, the handle; if not, the program
+            must not use it.
 
     Returns:
         JAX's ``MeshExecutableFastpathData``. None if C++ cannot call the program: it has effects,

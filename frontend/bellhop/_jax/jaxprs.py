@@ -116,6 +116,7 @@ def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
     of the time of binding its primitive.
 
     Args:
+        eqn: the equation.
         *operands: an array or tracer for each input variable of the equation.
 
     Returns:
@@ -149,10 +150,10 @@ def _is_outlined(eqn: Any) -> bool:
 
 
 def _is_plain(eqn: Any) -> bool:
-    """Return whether binding an equation only appends an equal equation.
+    """Return whether an equation can be traced again by copying it, without ``bind``.
 
-    False for equations with effects, and for primitives with a custom tracing rule, except a
-    ``jit`` that is not inlined: such equations must be bound with ``bind``.
+    False if ``bind`` may do more than append an equal equation: for equations with effects, and for
+    primitives with a tracing rule of their own, except a ``jit`` that is not inlined.
     """
     primitive = eqn.primitive
     return not (
@@ -172,6 +173,7 @@ def transpose_jaxpr(
     """Evaluate the transpose of a jaxpr that is linear in some inputs.
 
     Args:
+        closed: the jaxpr.
         inputs: ``UndefinedPrimal(aval)`` for each linear input, the value of each other input.
         cotangents: cotangent of each result of the jaxpr, an array or JAX's symbolic ``Zero``.
 
@@ -203,9 +205,9 @@ def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
 
 
 def unwrap_tracer(value: Any) -> Any:
-    """Unwrap a tracer of a transformation that does not affect its value.
+    """Unwrap a tracer if its transformation does not change the value in it.
 
-    For example a value that ``jax.vmap`` does not batch is a tracer around a constant.
+    For example, ``jax.vmap`` may represent a value without batch axis by a tracer around it.
 
     Args:
         value: a tracer, or any other value.
@@ -234,17 +236,18 @@ def find_equation(tracer: Any) -> tuple[Any, int]:
 
 
 class LeakedValue(NamedTuple):
-    """Description of a tracer of one traced function that another traced function uses.
+    """Description of a tracer that belongs to one traced function and is used in another.
 
-    The error for such a tracer names the lines of both.
+    The attributes are shown in the error for such a tracer.
 
     Attributes:
-        type: its abstract value.
-        owner: the traced function or loop body that it belongs to, ``'name' (file:line)``, or the
-            function of a transformation, ``a function that jax.vmap maps``; None if unknown.
-        created: ``file:line`` of the equation that computes it, or None if unknown.
-        is_argument: whether it is an argument of `owner`.
-        used: ``file:line`` of the first equation that uses it, or None if unknown.
+        type: the tracer's abstract value.
+        owner: the traced function or loop body that the tracer belongs to, ``'name' (file:line)``,
+            or the function of a transformation, ``a function that jax.vmap maps``; None if unknown.
+        created: ``file:line`` of the equation that computes the tracer, or None if unknown.
+        is_argument: whether the tracer is an argument of `owner`.
+        used: ``file:line`` of the first equation in the other function that uses the tracer, or
+            None if unknown.
     """
 
     type: Any

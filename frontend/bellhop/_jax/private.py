@@ -176,8 +176,10 @@ def make_varying(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
     """Return an array type that varies over the given mesh axes of ``jax.shard_map``.
 
     Args:
+        aval: the array's abstract value.
         axes: names of the axes over which the new type varies; the axes of `aval` are dropped.
-        mesh: the mesh of ``jax.shard_map``; the array itself is not partitioned over it.
+        mesh: the mesh of ``jax.shard_map``. In the sharding of the type, no array axis is
+            partitioned over it.
     """
     spec = jax.sharding.PartitionSpec(*[None] * aval.ndim)
     sharding = jax.sharding.NamedSharding(mesh, spec)
@@ -274,10 +276,10 @@ def hold_weakly_in_caches(parameter_type: type[Any]) -> None:
 class InputOutputEffect(callback.IOEffect):
     """JAX effect of unordered callbacks that must be neither dropped nor repeated.
 
-    An instance equals JAX's ``IOEffect``, which keeps JAX from batching a conditional with a mapped
-    predicate, where both branches would run, and a ``while`` loop with a mapped condition, which
-    would continue for finished batch elements. It is a subclass, since ``jax.checkpoint`` supports
-    effects by their types and rejects ``IOEffect`` itself.
+    JAX treats it as its own ``IOEffect``, to which it compares equal: ``jax.vmap`` rejects
+    conditionals with the effect, where both branches could run, and ``while`` loops with a mapped
+    condition, which would continue for finished batch elements. The subclass is needed, since
+    ``jax.checkpoint`` supports effects by their types and rejects ``IOEffect`` itself.
     """
 
     def __str__(self) -> str:
@@ -444,8 +446,8 @@ def ordered_effects(jaxpr: ClosedJaxpr) -> list[Any]:
 def is_traced_size_error(error: BaseException) -> bool:
     """Return whether JAX raised an exception because a shape or slice is traced.
 
-    JAX raises a ``TypeError`` or ``IndexError`` in this case, as for other mistakes. So this
-    inspects the variables of the raising frame for tracers in its shape or slice.
+    JAX raises a ``TypeError`` or ``IndexError`` in this case, as for other mistakes. This function
+    searches the variables of the frame that raised the exception for a tracer in a shape or slice.
     """
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:

@@ -77,9 +77,11 @@ def run_compiled(
     fails.
 
     Args:
-        uncompiled: the program's Python function: if ``jax.debug_nans`` finds a NaN, it is
+        compiled: the program, JAX's ``Compiled``.
+        uncompiled: the program's Python function: if JAX's debug options reject a result, it is
             evaluated eagerly to name the operation; None to name the program only.
         args: positional arguments of the program.
+        kwargs: keyword arguments of the program.
 
     Returns:
         the program's results, in the structure of the function's result.
@@ -106,6 +108,8 @@ def _describe_invalid_value(
     Args:
         error: JAX's error, which names the whole program.
         uncompiled: the program's Python function, which is evaluated eagerly; or None.
+        args: the program's positional arguments, a tuple.
+        kwargs: the program's keyword arguments, a dictionary.
 
     Raises:
         FloatingPointError: names the operation, if the eager evaluation finds it.

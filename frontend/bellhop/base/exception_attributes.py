@@ -60,12 +60,12 @@ def reveal_exception(error: BaseException) -> BaseException:
 
 
 def reveal_exceptions(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that it raises the exceptions that its errors hide.
+    """Decorate a function to raise the original of each exception that an error replaced.
 
-    See `find_hidden_exception`.
+    `find_hidden_exception` says when an error replaces a user's exception.
 
     Args:
-        function: traces a user's function.
+        function: a function that traces a user's function.
     """
 
     @functools.wraps(function)
@@ -84,7 +84,11 @@ def reveal_exceptions(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _was_raised_by_setattr(error: BaseException, hidden: BaseException) -> bool:
-    """Return whether `hidden` raised `error` when a library set an attribute of it."""
+    """Return whether `error` is from the ``__setattr__`` of another exception's class.
+
+    That is, a library assigned an attribute such as ``__traceback__`` to the exception `hidden`,
+    whose class rejected it.
+    """
     code = getattr(type(hidden).__setattr__, "__code__", None)
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code is not code:

@@ -15,6 +15,7 @@ def check_option(where: str, name: str, value: object, types: Any, expected: str
     Args:
         where: name of the public function, for the error.
         name: name of the option, for the error.
+        value: value of the option.
         types: allowed types, as for ``isinstance``.
         expected: the allowed values in words.
     """
@@ -28,16 +29,20 @@ def check_mapping(where: str, name: str, value: object, example: str) -> None:
     Args:
         where: name of the public function, for the error.
         name: name of the option, for the error.
+        value: value of the option.
         example: an allowed value, as Python code.
     """
     check_option(where, name, value, Mapping, f"a dictionary, such as {example}")
 
 
 def check_number(where: str, name: str, value: object) -> None:
-    """Raise a `TypeError` if the value of an option is not a real number.
+    """Raise a `TypeError` unless the value of an option is a number.
+
+    Accepted are Python's real numbers, also booleans, and all scalars of NumPy's number types.
 
     Args:
         where: name of the public function, for the error.
         name: name of the option, for the error.
+        value: value of the option.
     """
     check_option(where, name, value, numbers.Real | np.number, "a number")

@@ -51,10 +51,14 @@ class PickledByName:
     """
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Return the reduction for ``pickle``: the functions `here` and `parts`, or a name.
+        """Return the value that ``pickle`` and cloudpickle store in place of the object.
 
-        The name is for protocols before 4. An object that its name does not lead to is reduced as
-        its class's ``__reduce__`` defines.
+        If importing the object's qualified name leads to it, the value has the functions `here` and
+        `parts`, or is the name for protocols before 4, which cannot pickle such functions.
+        Otherwise the class's ``__reduce__`` defines it.
+
+        Args:
+            protocol: protocol of the pickle, an integer.
         """
         named = self._pickled
         if named is None:
@@ -127,9 +131,13 @@ class _LazyContents:
 
 
 def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
-    """Make the two functions by which an object that replaces a function is pickled.
+    """Make the two functions that are pickled in place of an object that replaces a function.
 
-    Their qualified names make them attributes of the object, such as ``f._pickled.here``.
+    Their qualified names say that they are attributes of the object, such as ``f._pickled.here``.
+
+    Args:
+        whole: the object.
+        name: its qualified name, such as ``f``.
     """
 
     def here() -> None:
@@ -150,13 +158,13 @@ def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
 def _find_or_allocate(kind: type[PickledByName], here: Callable[[], None]) -> PickledByName:
     """Find the object that a pickle refers to by name, or allocate a new object.
 
-    Unpickling calls it first, and then sets the state of the result. The pickle contains a marker
-    function, whose module and qualified name are the object's name.
+    Unpickling calls this function first, and then ``__setstate__`` of the result. The object's
+    module and name are those of the unpickled function `here`, without ``._pickled.here``.
 
     Args:
         kind: class of a new object.
-        here: unpickled marker function; if it was stored by value, it is a copy, which belongs to
-            no object yet.
+        here: the function `_PickledFunctions.here` of the object; if it was stored by value, it is
+            a copy, which belongs to no object yet.
 
     Returns:
         the object of this process, or a new uninitialised object.

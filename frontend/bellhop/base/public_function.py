@@ -31,8 +31,8 @@ def public_function(
             positional arguments, these are not checked here.
         usage: a sentence that shows a right call, for the error for too many arguments; by default
             it lists the options that are passed by keyword only.
-        jax_function: JAX's function of the same purpose, which compiled programs may call too. The
-            error for an option that only JAX's function has names it.
+        jax_function: JAX's function of the same purpose, which compiled programs may call too. It
+            is named in the error for an option that Bellhop's function lacks and JAX's has.
 
     Returns:
         a wrapper of `function`; without `function`, a decorator.
@@ -78,7 +78,7 @@ def _advise_on_jax_option(jax_function: Callable[..., Any] | None, option: str) 
 
 
 def _decorate(function: F, usage: str, jax_function: Callable[..., Any] | None) -> F:
-    """Make the wrapper of `public_function`.
+    """Wrap a public function, as `public_function` says.
 
     Args:
         function: the public function.

@@ -89,7 +89,7 @@ def _notebook_location(file: str, line: int) -> str | None:
 def user_site() -> str:
     """Return ``file:line`` of the innermost frame in user code, or ``"<unknown>"``.
 
-    Frames of Bellhop, JAX, PennyLane, NumPy and SciPy are skipped.
+    Frames of the libraries in `_library_prefixes`, such as Bellhop, JAX and NumPy, are skipped.
     """
     frame = _find_user_frame()
     if frame is None:
@@ -307,12 +307,13 @@ def definition_site(function: Callable[..., Any]) -> str:
 
 
 def set_function_name(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
-    """Name `run` after the user's function that it traces; return `run`.
+    """Give `run` the name of the user's function that it traces; return `run`.
 
     JAX's errors then have this name. Also sets ``__wrapped__``, from which JAX takes the signature.
 
     Args:
-        run: function that traces `function`; it is changed.
+        function: the user's function.
+        run: function that traces `function`; its attributes are set in place.
     """
     run.__name__ = function_name(function)
     run.__wrapped__ = function  # type: ignore[attr-defined]

@@ -6,9 +6,10 @@ from bellhop.base.source import user_site
 
 
 class UncalledFunction:
-    """Base class of callables whose use as an array raises an error that says to call them.
+    """Base class of callables that raise an error if they are used as arrays, not called.
 
-    For example ``pure_callback(f, float) + 1`` lacks the call ``pure_callback(f, float)(x)``.
+    For example ``pure_callback(f, float) + 1`` raises, where ``pure_callback(f, float)(x) + 1`` was
+    meant.
     """
 
     def _describe_missing_call(self) -> str:
@@ -16,7 +17,7 @@ class UncalledFunction:
         raise NotImplementedError
 
     def _raise_not_called(self, *_: object) -> Any:
-        """Raise `TypeError`, in place of arithmetic and indexing."""
+        """Raise a `TypeError`: the method of all arithmetic operators and of indexing."""
         raise TypeError(
             f"at {user_site()}: an operand is a function, expected its result: "
             f"{self._describe_missing_call()}"

@@ -142,6 +142,8 @@ def _check_aliases(
         label: description of the callback, for errors.
         aliases: the option ``input_output_aliases``: index of the result that shares memory with an
             argument, by argument index, both among the pytree leaves.
+        arguments: leaves of the arguments.
+        results: types of the result leaves.
 
     Returns:
         sorted pairs of argument index and result index.

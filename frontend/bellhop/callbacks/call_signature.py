@@ -42,10 +42,10 @@ class CallSignature:
     is_call: bool
 
     def apply(self, function: Callable[..., Any]) -> Any:
-        """Call a finished callback with the parsed arguments if `is_call`; else return it.
+        """Call a callback with the parsed arguments if `is_call` is true; else return it.
 
         Args:
-            function: the finished callback, such as a ``PureCallback`` of the user's function.
+            function: the callback made of `self.function`, such as a ``PureCallback``.
 
         Returns:
             the result of ``function(*args, **kwargs)`` with the parsed `args` and `kwargs` if
@@ -139,6 +139,7 @@ def check_sharding(name: str, sharding: Any) -> None:
 
     Args:
         name: name of the public function, for errors.
+        sharding: value of the option.
 
     Raises:
         TypeError: if the option is not a ``jax.sharding.Sharding``.

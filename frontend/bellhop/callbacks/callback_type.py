@@ -241,6 +241,7 @@ class CallbackType:
         """Batch a call according to the ``vmap_method`` of its target: the batching rule.
 
         Args:
+            operands: leaves of the arguments, some of them with a batch axis.
             dims: batch axis of each operand, or None.
             target: the callback for one batch element.
 
@@ -279,9 +280,10 @@ class CallbackType:
 
         Args:
             tangents: tangents of the operands, some of them symbolic zeros.
+            target: the callback, for the error.
 
         Raises:
-            DifferentiableCompileError: if a tangent may be nonzero.
+            DifferentiableCompileError: if a tangent is not a symbolic zero.
         """
         if any(map(is_perturbed, tangents)):
             raise target.side_effect_error()
@@ -382,7 +384,8 @@ class Pure(CallbackType):
 class SideEffects(CallbackType):
     """Callback type of calls that run exactly once; in a plain ``jax.jit`` they have no order.
 
-    In qjit programs ``order_effects`` replaces them by calls of `_InProgramOrder`.
+    In qjit programs the transformation ``order_effects`` replaces such calls by calls of the type
+    `_InProgramOrder`, which keep program order.
     """
 
     effects = frozenset({input_output_effect})
@@ -435,7 +438,9 @@ class DebugCall(CallbackType):
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Raise an error, since the function would get tangents: the transpose rule.
+        """Raise an error, since a transposed call has tangents as arguments: the transpose rule.
+
+        The function expects values. Linear code that calls it with tangents cannot be transposed.
 
         Raises:
             DifferentiableCompileError: always.
@@ -454,7 +459,8 @@ class DebugCall(CallbackType):
         Args:
             saveable: JAX's policy; unused, since the call has no results.
             unknown: for each operand, whether it is unknown in the first pass.
-            instantiated: for each operand, whether it is instantiated.
+            instantiated: for each operand, whether the second pass has its value already.
+            eqn: the equation of the call.
 
         Returns:
             the known equation or None; the unknown equation or None; two empty lists, since a call
@@ -467,13 +473,14 @@ class DebugCall(CallbackType):
 
 
 def checkpoint_residuals(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[Any]:
-    """Return the residuals that an unknown equation under ``jax.checkpoint`` needs.
+    """List the operands that ``jax.checkpoint`` must save for a recomputed equation.
 
     Args:
-        instantiated: for each input of the equation, whether JAX has instantiated it.
+        instantiated: for each operand, whether the second pass has its value already.
+        eqn: the equation that is executed in the second pass.
 
     Returns:
-        the input variables that are not instantiated.
+        the variables of all other operands, the residuals.
     """
     return [var for var, yes in zip(eqn.invars, instantiated, strict=True) if not yes]
 

@@ -114,7 +114,7 @@ def check_transpose(
 
 
 def _draw_like(generator: np.random.Generator, tree: Any) -> Any:
-    """Draw normally distributed arrays with the shapes and dtypes in a pytree."""
+    """Draw a pytree of normally distributed arrays with the shapes and dtypes of `tree`."""
 
     def draw(leaf: Any) -> Any:
         """Return a random array with the shape and dtype of one leaf."""
@@ -141,7 +141,7 @@ def _compare(fault: str, advice: str, first: Any, second: Any, scale: Any, rtol:
         advice: the remedy, a sentence for the error.
         first: a real or complex number.
         second: the number to compare with.
-        scale: sum of the magnitudes of the terms that the numbers are sums of.
+        scale: sum of the magnitudes of the terms of which each number is the sum.
     """
     difference = float(abs(first - second))
     if not difference <= rtol * float(scale):

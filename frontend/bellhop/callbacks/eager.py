@@ -20,14 +20,15 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
     """Call a callback's function now, with concrete arrays, outside of a program.
 
     If ``vmap`` has batched the callback element by element, the function is called for each
-    element. The call of an asynchronous callback is only queued: another thread makes it later, and
-    the results are not written.
+    element. The call of an asynchronous callback is only queued: another thread makes it later.
 
     Args:
+        target: the callback.
         leaves: leaves of the callback's arguments, concrete arrays or scalars.
 
     Returns:
-        the result leaves, converted to the declared types.
+        the result leaves, converted to the declared types; uninitialized arrays for an asynchronous
+        callback.
 
     Raises:
         TypeError: for argument dtypes that callbacks do not support.
@@ -73,6 +74,9 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
 
 def _find_device_index(leaves: Sequence[Any]) -> int:
     """Return the local index of the first CPU device that holds an argument.
+
+    Args:
+        leaves: leaves of the arguments.
 
     Returns:
         index of the first argument's CPU device among the local devices of its client; 0 if no

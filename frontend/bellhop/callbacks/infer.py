@@ -81,6 +81,12 @@ def _call_with_zeros(
 ) -> Results:
     """Call a function with zeros; return the types and structure of its result.
 
+    Args:
+        callback_name: name of the public function, for errors.
+        function: the user's function.
+        avals: types of the argument leaves.
+        tree: tree structure of ``(args, kwargs)``.
+
     Raises:
         ResultTypeError: if a result is not an array or number, or is empty for nonempty arguments.
         TypeError: if the result contains a dictionary whose keys cannot be sorted.
@@ -116,9 +122,12 @@ def _call_with_zeros(
 
 
 def make_zeros(aval: Aval) -> np.ndarray:
-    """Return read-only zeros of the type in which a callback gets an argument `aval`.
+    """Return read-only NumPy zeros like the array that a callback gets for an argument.
 
-    For a random key these are the words of its key data.
+    For a random key, a callback gets the words of its key data.
+
+    Args:
+        aval: the argument's abstract value.
     """
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         # Callbacks get the words of a random key.
@@ -129,7 +138,7 @@ def make_zeros(aval: Aval) -> np.ndarray:
 
 
 def _leaf_type(leaf: object, called: str) -> Any:
-    """Return the abstract value in programs of one leaf of a callback's result.
+    """Return the type that one leaf of a callback's result has in programs.
 
     For example ``float64[3]`` for ``np.zeros(3)``, or ``float32[3]`` without JAX's 64-bit types.
 

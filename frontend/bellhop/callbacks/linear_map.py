@@ -132,12 +132,13 @@ def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> lis
 def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[Any], list[Any]]:
     """Differentiate the call of a linear map: the JVP rule of its primitive.
 
-    The map is linear in its tangents: their derivative is the same map. If saved values are
-    perturbed as well, JAX differentiates ``evaluate``.
+    The map is linear in its tangent operands, so its derivative in their direction is the same map.
+    If saved values are perturbed as well, JAX differentiates ``evaluate``.
 
     Args:
-        primals: saved leaves, then tangents.
-        tangents: their tangents, some of them symbolic zeros.
+        primals: the operands of the call: saved leaves, then tangents.
+        tangents: a tangent for each operand, some of them symbolic zeros.
+        linear: the map.
 
     Returns:
         the results, and their tangents.
@@ -149,7 +150,7 @@ def _jvp(primals: Leaves, tangents: Leaves, *, linear: LinearMap) -> tuple[list[
     places = [i for i, tangent in enumerate(tangents) if is_perturbed(tangent)]
 
     def evaluate(*perturbed: Any) -> list[Any]:
-        """Compute the results with other values for the perturbed operands."""
+        """Evaluate the map with other values for the operands whose tangents are nonzero."""
         operands = list(primals)
         for place, operand in zip(places, perturbed, strict=True):
             operands[place] = operand
@@ -183,10 +184,10 @@ def _batch(
 ) -> tuple[list[Any], list[int | None]]:
     """Batching rule of the linear map's primitive: bind a map for the whole batch.
 
-    Its ``transpose`` and ``evaluate`` are ``jax.vmap`` of the functions for one element. If only
-    tangents are batched, and the batch has at least `n_tangents` elements, the map's `as_matrix`,
-    if there is one, is batched in its place. The cotangent of a tangent operand without batch axis
-    is summed over the batch.
+    The new map's ``transpose`` and ``evaluate`` are ``jax.vmap`` of the functions for one element.
+    If only tangents are batched, and the batch has at least `linear.n_tangents` elements, then
+    `linear.as_matrix`, if it is set, is batched in place of `linear`. The cotangent of a tangent
+    operand without batch axis is summed over the batch.
 
     Args:
         axis: JAX's description of the batch axis: size and name.

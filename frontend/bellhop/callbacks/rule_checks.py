@@ -155,7 +155,7 @@ def check_residuals(residuals: Any, label: str) -> None:
         label: name of the rule in errors.
 
     Raises:
-        TypeError: naming the rule, if a leaf is not an array.
+        TypeError: naming the rule, if a leaf is neither an array nor a number.
     """
     for leaf in flatten_sortable(f"{label}: the residuals", residuals)[0]:
         if not is_array_like(leaf):
@@ -196,10 +196,12 @@ def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...])
         )
 
     def checked(index: int, cotangent: Operand, arg: FlatTree) -> list[Any]:
-        """Return the checked cotangent leaves of one argument.
+        """Check the cotangent of one argument; return its leaves.
 
         Args:
             index: position of the argument, for errors.
+            cotangent: the rule's cotangent; None means zero.
+            arg: structure of the argument and types of its leaves.
         """
         if cotangent is None:
             return list(map(zero_tangent, arg.leaves))

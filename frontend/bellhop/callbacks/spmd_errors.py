@@ -30,6 +30,10 @@ def _call_and_record(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...
 
     If the function raises, the runtime keeps the exception under the id, and the results are zeros.
 
+    Args:
+        target: the callback.
+        *leaves: leaves of its arguments, concrete arrays.
+
     Returns:
         the id, uint32[2], zero without an exception; then the result leaves.
     """
@@ -54,28 +58,30 @@ def split_call(
         exception_id, *results = attempt(*leaves)            on one device
         results = raise_recorded(exception_id, *results)     on every device
 
-    The first calls the user's function, and records its exception. The second raises this
-    exception on every device.
+    The first function calls the user's function, and records its exception under the id. The
+    second function raises this exception on every device. Each of them binds a callback primitive.
 
     Args:
-        primitive: primitive of the callback.
-        combining_p: a primitive with side effects, so that its calls are never dropped.
+        primitive: primitive of the callback, which `attempt` binds.
+        combining_p: callback primitive that `raise_recorded` binds. It has side effects, so that
+            the compiler never drops the call, which has no results.
         target: the callback.
         arity: number of leaves of the callback's arguments.
 
     Returns:
-        the two functions.
+        the functions `attempt` and `raise_recorded`.
     """
 
     def make_target(
         function: Callable[..., Any], arity: int, out_tree: PyTreeDef, *result_avals: Any
     ) -> CallbackTarget:
-        """Return a callback that calls `function` under the name and site of `target`.
+        """Make the target of a callback that calls `function`, with the name and site of `target`.
 
         Args:
-            function: takes array leaves and returns a tree of arrays.
-            out_tree: an example of the tree that it returns, None or a tuple, whose structure is
-                used.
+            function: takes arrays; returns None or a tuple of arrays.
+            arity: number of arguments of `function`.
+            out_tree: an example of the pytree that `function` returns; only its structure is used.
+            *result_avals: types of the returned arrays.
         """
         return CallbackTarget(
             public_name=target.public_name,

@@ -21,6 +21,7 @@ def check_vmap_method(
     """Raise an error for a ``vmap_method`` that a callback does not support.
 
     Args:
+        method: the user's option, any value.
         label: description of the callback, for errors.
         methods: values that this kind of callback supports.
 
@@ -41,9 +42,10 @@ def call_with_batch(
 ) -> tuple[list[Any], list[int]]:
     """Bind one call of a callback for all elements of a mapped axis: a batching rule.
 
-    For methods that call element by element, the axis is added to the target's ``loops``, from
-    which the lowering rule makes loops (`call_each`). A loop made here would contain the loops over
-    outer axes, so that the calls would have another order.
+    If the method calls the function for each element, the new axis is prepended to the target's
+    ``loops``, and the lowering rule makes all loops at once, with `call_each`. (``jax.vmap``
+    batches inner axes first: a loop made by this rule would be outside of the later loops over
+    outer axes, and the calls would not be in order.)
 
     Args:
         bind: binds the callback's primitive: ``bind(*operands, target=...)``.
@@ -111,7 +113,7 @@ def call_each(
 ) -> list[Any]:
     """Call a callback for each batch element in nested loops, the first batch axis outermost.
 
-    A lowering rule uses it.
+    It is traced when a batched call is lowered.
 
     Args:
         bind: binds the callback's primitive: ``bind(*operands, target=...)``.

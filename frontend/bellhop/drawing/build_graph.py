@@ -71,8 +71,8 @@ class _GraphBuilder:
     """Builder of one diagram, which walks over the jaxpr of the program.
 
     Each callback, circuit and region (a part of the program on another device) is a node. All other
-    equations are host operations, which are merged into few nodes: operations of a group are merged
-    if they depend on the same nodes other than host operations, so a node never depends on itself
+    equations are host operations. The host operations of a group that depend on equal sets of other
+    nodes, directly or indirectly, are merged into one node. So a node never depends on itself
     through another node.
 
     Attributes:
@@ -131,9 +131,10 @@ class _GraphBuilder:
     ) -> list[Sources]:
         """Add an equation of the jaxpr to the diagram, with its nested jaxprs.
 
-        A callback, circuit or region gets a node. All other operations are host operations, which
-        are merged into host nodes. Nothing is added for a host operation that only changes the form
-        of a value, such as ``reshape``, or computes constants.
+        A callback, circuit or region gets a node. A loop, conditional or ``jit`` that contains such
+        an equation is added with its parts. All other equations are host operations, which are
+        merged into host nodes; a host operation that only changes the form of a value, such as
+        ``reshape``, or computes constants is left out.
 
         Args:
             eqn: the equation.
@@ -192,7 +193,7 @@ class _GraphBuilder:
         return [itself] * len(eqn.outvars)
 
     def _find_needed(self, sources: Sequence[Sources]) -> Sources:
-        """Find the nodes, without host operations, on which values depend directly or indirectly.
+        """Find the nodes other than host nodes on which values depend, also indirectly.
 
         Args:
             sources: for each value, indices of the nodes from which it comes.
@@ -206,7 +207,8 @@ class _GraphBuilder:
     def _inline(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
         """Add the equations of the nested jaxpr of a ``jit`` or similar equation, without a frame.
 
-        Arguments and results are as for `_equation`. The jaxpr's inputs are the last operands.
+        Arguments and results are as for `_equation`. The inputs of the jaxpr are the equation's
+        last operands.
         """
         [inner] = list(inner_jaxprs(eqn))[:1]
         return self.walk(inner, sources[len(sources) - len(inner.invars) :], group)

@@ -87,9 +87,13 @@ class Graph:
     _groups: int = 0
 
     def add(self, group: Group, kind: BoxKind, *lines: str, device: str | None = None) -> Node:
-        """Create a node of the diagram in a group, with lines of text, and return it.
+        """Create a node of the diagram in a group, and return the node.
 
-        ``device`` is the name of the device on which its value stays, or None.
+        Args:
+            group: the group.
+            kind: kind of the node.
+            *lines: lines of text in its box.
+            device: name of the device on which its value stays, or None.
         """
         node = Node(self._nodes, kind, list(lines))
         if device is not None:

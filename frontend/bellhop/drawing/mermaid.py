@@ -32,7 +32,7 @@ def to_mermaid(graph: Graph) -> str:
 def _format_group(group: Group, indent: str) -> list[str]:
     """Return the Mermaid lines of a group's nodes and nested groups, indented.
 
-    Nested groups without nodes are left out. ``indent`` are the spaces at the begin of each line.
+    Nested groups without nodes are left out. Each line begins with the spaces ``indent``.
     """
     lines = [indent + _format_node(node) for node in group.nodes]
     for inner in filter(None, group.groups):

@@ -170,6 +170,11 @@ def _list_frame_rows(inputs: _Inputs, group: Group, frame: str) -> list[_Row]:
 def _find_repeated(inputs: _Inputs, node: Node, group: Group) -> dict[int, list[str]]:
     """Find the values that flow from an iteration's results to the carried values.
 
+    Args:
+        inputs: for each node, labels of the values that flow to it, by index of their source.
+        node: a node of the loop.
+        group: the group of the loop.
+
     Returns:
         labels of the values by index of their source, a node in the loop's `group`; empty unless
         `node` is the node of the carried values.

@@ -12,8 +12,9 @@ from bellhop.base.types import Args, Kwargs
 class CallArgs:
     """Arguments of one call of a qjit function.
 
-    Made when the user calls or lowers the function; immutable. The program's arguments differ from
-    the caller's when they are flattened, or copied to another device.
+    Made when the user calls or lowers the function; immutable. At first the program's arguments are
+    the caller's; later objects for the same call have flattened arguments, or copies on another
+    device.
 
     Attributes:
         static: values of the static arguments.

@@ -50,8 +50,9 @@ class CallCache:
 
         Args:
             name: name of the function.
-            uncompiled: takes the first argument of the ``jax.jit`` and dynamic arguments; calls the
-                user's function eagerly.
+            uncompiled: calls the user's function eagerly. It takes the arguments of the ``jax.jit``
+                that contains the programs: the handle, or a tuple of the handle and the static
+                arguments; then the dynamic arguments.
             compile_once: takes the same arguments; compiles the program for them without running
                 it.
             get_handle: returns the table's handle.
@@ -95,7 +96,7 @@ class CallCache:
     def choose(self) -> tuple[Any, bool]:
         """Return the C++ function for the next call, and whether to pass a handle to it.
 
-        At the first call of a signature, the function compiles the program and returns
+        At the first call of a signature, the C++ function compiles the program and returns it as an
         ``UnexecutedProgram``.
         """
         if self.needs_call_handle:
@@ -110,7 +111,7 @@ class CallCache:
             function._clear_cache()
 
     def _compile(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
-        """Compile the program of a call that passed a handle, on a miss of its cache."""
+        """Compile the program for a call with a handle, if its C++ function has not cached it."""
         compiled = self._compile_once(*self._pack_first_input(args), **kwargs)
         if self._uses_handle is None and not uses_handle(compiled):
             self._cache_without_handle(compiled, args, kwargs)
@@ -127,8 +128,8 @@ class CallCache:
         """Insert a function's first program into the cache for calls without a handle.
 
         The first call passes a handle, since no program is known yet. The second call will not pass
-        it, and would miss the cache. No other call uses this cache yet: a call that found an entry
-        would run the program.
+        a handle, and would miss the cache. The program is inserted by a call of the C++ function
+        that misses the cache; the cache is still empty, so this call does not run a program.
 
         Args:
             compiled: the program, which does not use the handle.
@@ -143,9 +144,9 @@ class CallCache:
             del self._compiled_now.program
 
     def _compile_without_handle(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
-        """Compile the program of a call without a handle, on a miss of its cache.
+        """Compile the program for a call without a handle, if it is not in that cache.
 
-        While `_cache_without_handle` inserts a program, return that program instead.
+        While `_cache_without_handle` inserts a program in this thread, return this program instead.
         """
         compiled = getattr(self._compiled_now, "program", None)
         if compiled is None:
@@ -162,7 +163,8 @@ class CallCache:
     def _pack_first_input(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Convert positional arguments of a C++ function to arguments of the ``jax.jit``.
 
-        With static arguments, ``(key, handle, *rest)`` becomes ``((handle, static), *rest)``.
+        If the function has static arguments, ``(key, handle, *rest)`` becomes
+        ``((handle, static), *rest)``; otherwise nothing changes.
         """
         if not self._has_static:
             return args

@@ -95,9 +95,10 @@ def pack_first_input(handle: jax.Array, static: Static) -> Any:
 
 
 def unpack_first_input(first: Any) -> tuple[Any, Static]:
-    """Split the first argument of the ``jax.jit`` into the handle and static arguments.
+    """Split the first argument of the ``jax.jit`` into the handle and the static arguments.
 
-    They are `NO_STATIC` for a function without static arguments.
+    For a function without static arguments, the argument is the handle alone, and `NO_STATIC` is
+    returned with it.
     """
     return first if type(first) is tuple else (first, NO_STATIC)
 

@@ -37,9 +37,10 @@ class TorchCall:
     site: str
 
     def _derivative(self, function: TensorFunction, avals: Sequence[Any]) -> "TorchCall":
-        """Make the description of a call of a derivative, at the user's line of this call.
+        """Describe a call of a derivative of this call's function.
 
-        Its `vmap_method` is this call's method if that is sequential, else ``"broadcast_all"``.
+        The new description has the same `site`. Its `vmap_method` is the same if the method is
+        sequential, else ``"broadcast_all"``.
 
         Args:
             function: a derivative of this call's function.
@@ -92,7 +93,9 @@ def _is_inexact(aval: Aval) -> bool:
 
 
 def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
-    """Bind the primitive that calls a PyTorch function, which has no derivative rule.
+    """Trace a call of a PyTorch function without a derivative rule.
+
+    `call_differentiable` adds the derivative rule.
 
     Args:
         call: description of the call.
@@ -129,9 +132,14 @@ def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
         return _call_primal(call, args)
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """JVP rule: call the function, and its linear pushforward for nonzero tangents.
+        """JVP rule: call the function, and its linear pushforward if tangents are nonzero.
 
-        ``tangents`` may be symbolic zeros. The results and their tangents are returned.
+        Args:
+            primals: the function's arguments.
+            tangents: a tangent for each argument, some of them symbolic zeros.
+
+        Returns:
+            the results, and a tangent for each result.
         """
         active = tuple(map(is_perturbed, tangents))
         active_tangents = list(itertools.compress(tangents, active))

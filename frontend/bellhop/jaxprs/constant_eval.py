@@ -94,10 +94,13 @@ def find_deciding_inputs(value: object, inputs: Sequence[Any]) -> list[int]:
 
 
 def fold_constant(value: object) -> Any:
-    """Return a NumPy array for a tracer that depends on constants only.
+    """Return a NumPy array for an integer tracer that depends on constants only.
 
-    It must be of integers or booleans, as for `evaluate_constant`. All other tracers, and values
-    that are not tracers, are returned unchanged.
+    Booleans count as integers. All other values are returned unchanged: values that are not
+    tracers, and tracers for which `evaluate_constant` returns None.
+
+    Args:
+        value: a tracer, or any other value.
     """
     found = (
         evaluate_constant(value)
@@ -139,7 +142,8 @@ def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
 def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation with NumPy; return None for results that are unknown.
 
-    This is a rule for `interpret_with`, which binds no equations.
+    With this function as the rule of each equation, `interpret_with` evaluates the known part of a
+    jaxpr, and adds nothing to the current trace.
 
     Args:
         eqn: the equation.
@@ -197,7 +201,10 @@ class _Computation:
         self._value = self._reach(value)
 
     def __call__(self, inputs: Sequence[int]) -> np.ndarray:
-        """Evaluate the equations for one integer for each input tracer.
+        """Compute the traced value for given values of the input tracers.
+
+        Args:
+            inputs: an integer for each input tracer.
 
         Raises:
             _UnknownError: if a rule cannot evaluate its equation for these values.

@@ -70,10 +70,15 @@ def assert_statement(condition: Any, *message: str) -> None:
 
 
 def _check(condition: Any, assertion: BuiltinFunction) -> None:
-    """Check the type of a condition, and add a call of ``assertion`` with it to the program.
+    """Add an assertion about a condition to the traced program; check the condition's type.
 
-    The call raises when the program runs, if an element of the condition is false. Programs
-    compiled with ``disable_assertions=True`` get no call.
+    The assertion raises when the program runs, if an element of the condition is false. Programs
+    compiled with ``disable_assertions=True`` get no assertion. Outside of tracing the assertion is
+    evaluated at once.
+
+    Args:
+        condition: a pytree of booleans, numbers and arrays, traced or concrete.
+        assertion: the function that the program calls with the condition.
 
     Raises:
         TypeError: if a leaf of the condition is not an array or a number.

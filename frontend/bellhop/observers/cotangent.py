@@ -77,8 +77,12 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
     def transpose(saved: Any, cotangents: Any) -> list[Any]:
         """Pass the cotangents to the observer, and return them unchanged.
 
-        This is the transpose of the linear map by which `cotangent` represents the identity.
-        ``cotangents`` are of the floating-point and complex leaves.
+        JAX traces this function in reverse mode: it is the transpose of the linear map, an
+        identity, that `cotangent` binds in the forward code.
+
+        Args:
+            saved: empty, since the map has no saved values.
+            cotangents: cotangents of the floating-point and complex leaves of `x`.
         """
         del saved
         each = iter(cotangents)

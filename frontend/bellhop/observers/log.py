@@ -246,7 +246,11 @@ class LevelCheck(BuiltinFunction):
     ) -> bool:
         """Return whether programs may call the function with these types.
 
-        That is, with zero arguments and one result, a scalar bool.
+        The function takes no arguments and returns a scalar bool.
+
+        Args:
+            arguments: types of the arguments of a call.
+            results: types of its results.
         """
         return not arguments and [(x.shape, x.dtype) for x in results] == [((), np.dtype(bool))]
 
@@ -263,8 +267,8 @@ class LogTarget(CallbackTarget):
     The operands of the statement are ``when`` and the values of the format string.
 
     Attributes:
-        recorder: function for ``qjit`` programs, which count their calls themselves. ``function``
-            counts its calls in Python.
+        recorder: the function that logs the message in ``qjit`` programs, which count the calls of
+            the statement themselves. All other programs call ``function``, which counts in Python.
         level_check: the function that checks the level of the logger.
         every: number of calls for each record.
     """
@@ -326,17 +330,28 @@ class _LogType(DebugCall):
     def run(self, *leaves: Operand, target: Any) -> list[Any]:
         """Log now if ``when`` is true: the primitive's impl rule, outside of programs.
 
-        The function of `target` counts these calls, and logs the first of every n. ``leaves`` are
-        ``when``, then the values.
+        Python counts the calls for which ``when`` is true, and logs the first of every n.
+
+        Args:
+            *leaves: ``when``, then the values of the format string.
+            target: the log statement, a `LogTarget`.
+
+        Returns:
+            an empty list, since a log statement has no results.
         """
         when, *values = leaves
         return super().run(*values, target=target.to_call(target.function)) if when else []
 
     def lower(self, ctx: mlir.LoweringRuleContext, *operands: Any, target: Any) -> Sequence[Any]:
-        """Lower a log statement to a conditional that contains the call.
+        """Lower a log statement to a conditional around the call that logs.
 
-        A batched or partitioned statement is lowered as other callbacks are: a batch to a loop over
-        statements for one element. ``operands`` are ``when``, then the values.
+        A batched statement is lowered to a loop of statements for one element, and a partitioned
+        statement like other callbacks.
+
+        Args:
+            ctx: JAX's lowering context.
+            *operands: ``when``, then the values of the format string.
+            target: the log statement, a `LogTarget`.
         """
         if target.program_loops or target.partitioned:
             return super().lower(ctx, *operands, target=target)

@@ -206,18 +206,24 @@ def _print_line(text: str) -> None:
 def _make_formatter(fmt: str, options: tuple[str, ...], site: str) -> _Formatter:
     """Return the function that a running program calls to print with a format string.
 
-    It is cached by all arguments, so that the iterations of a loop that Python unrolls share one
-    function. ``options`` are NumPy print options as JSON, or an empty tuple.
+    The function is cached, so that the iterations of a loop that Python unrolls share one function.
+
+    Args:
+        fmt: the format string.
+        options: one string, NumPy print options as JSON; or an empty tuple.
+        site: ``file:line`` of the user's call; only a part of the cache key.
     """
     del site
     return _Formatter(fmt, *options)
 
 
 def _options_of_program() -> tuple[str, ...]:
-    """Return NumPy print options that the traced function has set, as JSON.
+    """Return the NumPy print options that the function being traced has set, as JSON.
 
-    The result is a tuple of one string, or an empty tuple if there are none, and outside of
-    tracing. Options that the function has not set are read when the program is called.
+    All other print options are read when the program is called.
+
+    Returns:
+        a tuple of one string; an empty tuple if the function has set none, and outside of tracing.
 
     Raises:
         ValueError: for options whose values are functions, which a program cannot hold.
@@ -277,8 +283,13 @@ def _check_fields(
 ) -> None:
     """Raise an error unless the fields of a format string match the values.
 
-    Of ``args`` only the number counts, of ``kwargs`` only the names. The names in ``options``, of
-    the function's options, are suggested for similar names in ``kwargs``.
+    Args:
+        label: name of the public function that the user called, for the error.
+        fmt: the format string.
+        args: values of the positional fields, of which only the number is used.
+        kwargs: values of the named fields, of which only the names are used.
+        options: names of the function's options; the error suggests an option for a surplus named
+            value with a similar name.
 
     Raises:
         ValueError: if numbers or names differ, or `fmt` is not a format string.
@@ -322,9 +333,15 @@ def _check_fields(
 def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise an error unless a format string can show values of these types.
 
-    It is tried with zeros, such as ``"{:.2f}".format(0.0)``. Nothing is checked if the fields have
-    neither format specifications nor attributes or indices, and if a specification has a nested
-    field, whose value is not known.
+    The format string is tried with zeros, such as ``"{:.2f}".format(0.0)``. Nothing is checked if
+    no field has a format specification, attribute or index, such as in ``"{} {x}"``, or if a
+    specification has a nested field, whose value is not known, such as in ``"{:{width}}"``.
+
+    Args:
+        label: name of the public function that the user called, for the error.
+        fmt: the format string.
+        args: values of the positional fields, pytrees; traced arrays count by their types.
+        kwargs: values of the named fields.
 
     Raises:
         ValueError: if formatting fails.

@@ -26,8 +26,8 @@ _WITHOUT_RESULTS = DebugCall("tap_without_results")
 class Tap(CallbackType):
     """Callback type of taps: asynchronous calls whose results are their operands.
 
-    Since a tap returns its operands, derivatives pass through it, and reverse mode can show
-    cotangents to the function.
+    Since a tap returns its operands, derivatives pass through it. In reverse mode the tap of a
+    tangent becomes a tap of the cotangent.
     """
 
     kind = "tap"
@@ -41,11 +41,15 @@ class Tap(CallbackType):
         return super().target(*args, asynchronous=True, **options)
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Bind the tap's primitive to ``leaves``, the leaves of the function's arguments.
+        """Bind the tap's primitive: add the tap to the traced program, or queue the call now.
+
+        Args:
+            target: the tap's function and options.
+            leaves: leaves of the function's arguments ``(args, kwargs)``.
 
         Returns:
-            ``(args, kwargs)`` again, with the results of the equation, which equal the operands, as
-            leaves.
+            the pytree ``(args, kwargs)``, whose leaves are the results of the primitive: the same
+            values as ``leaves``.
         """
         return jax.tree.unflatten(target.in_tree, self.primitive.bind(*leaves, target=target))
 
@@ -67,6 +71,11 @@ class Tap(CallbackType):
         The function normally gets arrays with the batch axis first. If the function takes JAX's
         transformations as its last argument (``target.transforms`` is not None), the arrays are
         passed as they are, and the transformation ``("batch", {"batch_dims": dims})`` is appended.
+
+        Args:
+            operands: leaves of the arguments, some of them with a batch axis.
+            dims: batch axis of each operand, or None.
+            target: the tap's function and options.
 
         Returns:
             the values, and their batch axes.
@@ -93,7 +102,13 @@ class Tap(CallbackType):
     ) -> list[Any]:
         """Transpose rule of a tap: send the cotangents to the function, and return them.
 
-        This is for taps of tangents, which reverse mode never computes: they are undefined primals.
+        JAX applies the rule to taps of tangents: reverse mode does not compute tangents, and their
+        function is called with the cotangents.
+
+        Args:
+            cotangents: cotangent of each result, an array or a symbolic zero.
+            *operands: the value of each operand; JAX's ``UndefinedPrimal`` for a tangent.
+            target: the tap's function and options.
 
         Returns:
             for each operand its cotangent, or None if it is not a tangent.

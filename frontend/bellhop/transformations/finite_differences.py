@@ -71,13 +71,15 @@ _inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differe
 
 @contextlib.contextmanager
 def _count_differences() -> Iterator[_InnerDifferences]:
-    """Count how deep finite differences are nested that are traced in a ``with`` block.
+    """Count the nesting depth of finite differences in the function that a block traces.
 
-    The block is itself a finite difference, which is not counted.
+    The ``with`` block traces a function of which a finite difference is taken. The depth is 0 if
+    this function contains no finite difference, and 1 if it contains differences of functions
+    without them.
 
     Yields:
-        the counter, whose value is final when the block ends: 0 if the block contains no finite
-        difference. The counter of an enclosing block becomes at least this value plus one.
+        the counter, whose depth is final when the block ends. Then the counter of the enclosing
+        block, if there is one, is raised to at least this depth plus one.
     """
     inner, outer = _InnerDifferences(), _inner.get()
     token = _inner.set(inner)
@@ -109,17 +111,24 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
 
     @approximated.defjvp
     def jvp(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
-        """Return the value and its tangent, by one difference for each distinct step size.
+        """Return the function's value and tangent, as the rule of a ``jax.custom_jvp`` function.
 
         The step for an argument leaf and a result leaf is `h`, or follows from their precisions.
-        `primals` and `tangents` are tuples of ``FlatTree`` objects (pytrees with array leaves); the
-        value and its tangent are one ``FlatTree`` each.
+        For each precision of arguments and each distinct step, one difference is computed; the
+        tangent is their sum.
+
+        Args:
+            primals: the arguments, a tuple of ``FlatTree`` objects (pytrees with array leaves).
+            tangents: their tangents, in the same form.
+
+        Returns:
+            the value and its tangent, a ``FlatTree`` each.
         """
         with _count_differences() as inner:
             value = flat_function(*primals)
 
         def find_step(leaf: object) -> float:
-            """Return the step for a leaf's precision, `h` if it is set; `_NONE` for integers."""
+            """Return `h`, else the step for a leaf's precision; infinity for an integer leaf."""
             dtype = jnp.result_type(leaf)
             if not jnp.issubdtype(dtype, jnp.inexact):
                 return _NONE
@@ -139,7 +148,10 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
                     argument_step: float = argument_step,
                     step: float = step,
                 ) -> Any:
-                    """Add `step` times its tangent to a leaf whose step is `argument_step`."""
+                    """Return ``x + step * tangent`` if the step of leaf `x` is `argument_step`.
+
+                    All other leaves are returned unchanged.
+                    """
                     return x + step * tangent if find_step(x) == argument_step else x
 
                 def add_quotient(
@@ -149,9 +161,17 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
                     argument_step: float = argument_step,
                     step: float = step,
                 ) -> Any:
-                    """Add the difference quotient to the tangent of a result leaf with this step.
+                    """Add the quotient to the tangent of a result leaf, if `step` is its step.
 
-                    `to` and `at` are the leaf's values at the shifted and the original arguments.
+                    Args:
+                        slope: the tangent so far.
+                        to: value of the leaf at the shifted arguments.
+                        at: value of the leaf at the original arguments.
+                        argument_step: step of the shifted argument leaves.
+                        step: the step of this difference.
+
+                    Returns:
+                        the new tangent; `slope` for a leaf that needs another step.
                     """
                     return (
                         slope + (to - at) / step

@@ -279,6 +279,12 @@ def _derivative(
 def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> Any:
     """Compute the Jacobian of `fn` at `args` by forward mode, with ``jax.jacfwd``.
 
+    Args:
+        name: the public function that is implemented, such as ``"grad"``.
+        fn: a function with finite differences as derivative.
+        argnums: position or positions of the arguments to differentiate.
+        args: all arguments of `fn`.
+
     Returns:
         the Jacobian; the pair of value and Jacobian if `name` is ``"value_and_grad"``.
     """

@@ -220,8 +220,11 @@ def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
 def _inner_product(value: object, cotangents: PyTree) -> Any:
     """Return the sum of the elementwise products of two pytrees, a scalar.
 
-    The pytrees must have equal numbers of leaves. Leaves that are integers, whose cotangents are
-    ``float0``, are skipped.
+    The products are not conjugated. Integer leaves, whose cotangents are ``float0``, are skipped.
+
+    Args:
+        value: a pytree of arrays.
+        cotangents: pytree with one cotangent for each leaf of `value`.
     """
     return sum(
         jnp.sum(cotangent * leaf)

@@ -69,10 +69,10 @@ ON_HOST = " on the host"
 
 
 def _is_bellhop_jit(name: str, jaxpr: Any) -> bool:
-    """Return whether a jitted function contains Bellhop primitives (for CPUs only).
+    """Return whether a jitted function belongs to Bellhop, and so must run on the host.
 
-    True also for the ``jax.jit`` of a `TransformedJit` and its derivatives; their names end in
-    `ON_HOST`.
+    True if it contains primitives of Bellhop; also for the ``jax.jit`` of a `TransformedJit` and
+    its derivatives, whose names end in `ON_HOST`.
 
     Args:
         name: name of the jitted function.

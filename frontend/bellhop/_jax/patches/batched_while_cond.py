@@ -102,9 +102,10 @@ def patch_batched_while() -> None:
     selecting = mlir.lower_fun(_run_batched_while, multiple_results=True)
 
     def lower(ctx: Any, *operands: Any, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        """Lower a ``while`` equation; keep finished elements if its condition has ordered effects.
+        """Lower a ``while`` equation, so that finished batch elements do not change.
 
-        Other loops, and loops without a batched condition, are lowered by JAX's rule.
+        If the condition is batched and has ordered effects, the loop selects the new values of
+        active elements. All other loops are lowered by JAX's rule.
         """
         is_mapped = bool(cond_jaxpr.out_avals[0].shape)
         rule = selecting if is_mapped and ordered_effects(cond_jaxpr) else lower_with_jax

@@ -103,11 +103,13 @@ def patch_fast_calls(
     def run_to_the_end(run: Any, *args: Any) -> Any:
         """Execute a program; wait for its end if it is selected or has ordered effects.
 
-        Only Bellhop's ordered effects count. While a program is only compiled, placeholders are
-        returned instead. This function replaces ``ExecuteReplicated.__call__``.
+        Only Bellhop's ordered effects count. If this thread compiles the program without executing
+        it (``compilation.results``), placeholders are returned. This function replaces
+        ``ExecuteReplicated.__call__``.
 
         Args:
             run: JAX's ``ExecuteReplicated``, the caller of one executable.
+            *args: flat arguments of the program.
         """
         if compilation.results is not None:
             return compilation.results
@@ -125,6 +127,7 @@ def patch_fast_calls(
         Args:
             run: JAX's ``ExecuteReplicated``, the caller of one executable.
             ordered: the program's ordered effects of Bellhop, whose tokens are awaited.
+            *args: flat arguments of the program.
 
         Returns:
             the flat results, which are ready.

@@ -40,10 +40,10 @@ _custom_jvp_primitives: set[Any] = set()
 
 
 def register_custom_jvp_primitive(primitive: Any) -> None:
-    """Register a primitive whose derivative is a rule of the ``jax.custom_jvp`` around it.
+    """Register a primitive that is differentiated by the ``jax.custom_jvp`` function around it.
 
-    JAX then hoists nothing out of a ``scan`` whose body has such a ``jax.custom_jvp`` function:
-    hoisting would drop the function's rule.
+    JAX then hoists nothing out of a ``scan`` whose body has the primitive in a ``jax.custom_jvp``
+    function: hoisting would drop the function's rule.
     """
     _custom_jvp_primitives.add(primitive)
 

@@ -87,6 +87,7 @@ class _PlainCall:
 
         Args:
             p: JAX's description of the call, with the parameters and the structure of the results.
+            args: flat arguments of the program.
             *rest: further arguments for ``_run_python_pjit``, which compiles on a cache
                 miss.
 
@@ -152,11 +153,12 @@ class _CallParams:
 
 
 class _JitProgram:
-    """A compiled program with the attributes of ``Compiled`` that a fast call reads.
+    """A compiled program, in place of JAX's ``Compiled``, for the cache entry of a fast call.
 
-    `_PlainCall` makes it.
+    It has only the attributes of ``Compiled`` from which `make_fast_call` makes the entry.
 
     Args:
+        executable: JAX's executable of the program.
         params: result structure and constants of the program.
     """
 
@@ -175,11 +177,11 @@ def _never_called(*_: Any) -> None:
 
 @patch("the slow calls of jit", "programs with circuits in a plain jax.jit are called from C++")
 def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable[[], None]) -> None:
-    """Call selected plain ``jax.jit`` programs through a C++ cache, synchronously.
+    """Patch JAX to call selected plain ``jax.jit`` programs through a C++ cache.
 
-    The patch waits for the results of such a call before it returns. A program stays on JAX's slow
-    path if it has effects, no results, donated arguments or several devices, and while JAX checks
-    results for NaN or profiles programs.
+    Such a call returns when its results are ready. A program stays on JAX's slow path if it has
+    effects, no results, donated arguments or several devices, and while JAX checks results for NaN
+    or profiles programs.
 
     Args:
         predicate: takes JAX's executable of a program; returns whether the program is selected.
@@ -193,6 +195,7 @@ def patch_plain_jit_calls(predicate: Callable[[Any], bool], before_run: Callable
 
         Args:
             executable: JAX's executable of a program that has run once.
+            params: parameters of the ``jit`` equation.
         """
         return (
             isinstance(executable, pxla.MeshExecutable)

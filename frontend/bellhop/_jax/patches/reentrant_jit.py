@@ -44,10 +44,10 @@ def patch_jit_evaluation(
     to_host: Callable[[Any], Any],
     use_host: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> None:
-    """Run Bellhop's ``jit`` functions on the host when JAX evaluates them eagerly.
+    """Patch JAX to run Bellhop's ``jit`` functions on the host in eager transformations.
 
-    This is the case in eager transformations such as ``jax.vmap(qjit(f))``. Functions that may call
-    Python are run without JAX's cache, whose lock would block recursive calls.
+    For example, ``jax.vmap(qjit(f))(x)`` outside of any program evaluates a ``jit`` eagerly. Those
+    that may call Python are run without JAX's cache, whose lock would block recursive calls.
 
     Args:
         predicate: takes the name of a ``jit`` and its jaxpr; returns whether it belongs to Bellhop.
@@ -63,8 +63,8 @@ def patch_jit_evaluation(
     def run(*args: Any, jaxpr: Any, **params: Any) -> Any:
         """Evaluate a ``jit``: Bellhop's functions on the host, all others as JAX does.
 
-        This function replaces the evaluation rule of ``jit_p``. It remembers for each jaxpr by
-        which function it is evaluated.
+        This function replaces the evaluation rule of ``jit_p``. It stores for each jaxpr whether
+        `run_with_jax`, `run_slowly` or `run_fast` evaluates it.
         """
         evaluate = evaluators.get(jaxpr)
         if evaluate is None:
