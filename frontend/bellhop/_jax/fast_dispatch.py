@@ -57,10 +57,10 @@ def make_fast_call(
     has_static: bool = False,
     has_handle: bool = True,
 ) -> Any:
-    """Make a C++ function that finds and runs compiled programs by the types of its arguments.
+    """Make a C++ function that finds compiled programs by argument types, and runs them.
 
     The C++ function holds no lock while a program runs. If several threads need the same new
-    program, one compiles it, and the others wait.
+    program, one thread compiles it, and all other threads wait.
 
     Args:
         uncompiled: the Python function; under ``jax.disable_jit`` and ``jax.debug_nans`` it is
@@ -85,7 +85,7 @@ def make_fast_call(
 
         Returns:
             the value that the call returns; the cache entry, or None to cache nothing; and False,
-            a flag of JAX's dispatch that Bellhop does not use.
+            a flag that JAX's dispatch expects.
 
         Raises:
             TypeError: if a leaf is not an array or a number.
@@ -143,9 +143,10 @@ def _make_aval(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
 
 
 def uses_handle(compiled: Any) -> bool:
-    """Return whether a compiled program uses its first argument, the callback table's address.
+    """Return whether a compiled program uses its first argument, the handle.
 
-    JAX drops unused arguments when it lowers the program.
+    The handle is an array with the address of the table of callbacks. JAX drops unused arguments
+    when it lowers a program.
     """
     return 0 in compiled._executable._kept_var_idx
 

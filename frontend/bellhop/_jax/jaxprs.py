@@ -59,6 +59,7 @@ def dce(
     """Remove the equations of a jaxpr that do not contribute to its used results.
 
     Args:
+        closed: the jaxpr.
         used: for each result, whether to keep it.
         keep: for each input, whether to keep it even if no remaining equation uses it.
 
@@ -76,6 +77,9 @@ def lower_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
     Since jax 0.12 some functions, such as ``jnp.searchsorted``, are high-level primitives. The
     lowering of ``jax.jit`` replaces them, but not in a jaxpr that is a parameter of Bellhop's
     primitives.
+
+    Args:
+        closed: the jaxpr.
 
     Returns:
         the new jaxpr; the same object if there is nothing to replace.
@@ -187,7 +191,7 @@ def transpose_jaxpr(
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
     """Return the numbers of constants and of carried values of a ``scan`` equation.
 
-    They are its first operands, in this order.
+    The constants, and then the carried values, are the first operands of the equation.
 
     Args:
         params: parameters of the ``scan`` equation.
@@ -236,7 +240,7 @@ def find_equation(tracer: Any) -> tuple[Any, int]:
 
 
 class LeakedValue(NamedTuple):
-    """Description of a tracer that belongs to one traced function and is used in another.
+    """Description of a tracer that is used in another traced function than its own.
 
     The attributes are shown in the error for such a tracer.
 

@@ -50,16 +50,16 @@ def search_invalid_values() -> Iterator[None]:
 def is_searching() -> bool:
     """Return whether this thread evaluates a program to locate a NaN or infinity.
 
-    That is, inside of `search_invalid_values`.
+    True in ``with`` blocks of `search_invalid_values` in this thread.
     """
     return bool(_searched.get(threading.get_ident()))
 
 
 def searched_values() -> frozenset[str]:
-    """Return the values for which any thread searches: ``"nan"``, ``"inf"``, both or none.
+    """Return the values that any thread locates now: a subset of ``{"nan", "inf"}``.
 
-    Other threads count too: the loops of a program that one thread evaluates may call Python on
-    threads of XLA. See `search_invalid_values`.
+    A thread locates values inside of `search_invalid_values`. All threads count, since the program
+    that one thread evaluates may call callbacks on threads of XLA.
     """
     return frozenset().union(*list(_searched.values()))
 

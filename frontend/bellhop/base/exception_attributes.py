@@ -44,7 +44,9 @@ def find_hidden_exception(error: BaseException) -> BaseException:
 
 
 def reveal_exception(error: BaseException) -> BaseException:
-    """Return the exception that `find_hidden_exception` finds, with the error's notes added.
+    """Return the exception that an error has replaced, with the error's notes added.
+
+    `find_hidden_exception` finds the replaced, or hidden, exception.
 
     Args:
         error: exception from a traced function.
@@ -60,9 +62,9 @@ def reveal_exception(error: BaseException) -> BaseException:
 
 
 def reveal_exceptions(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function to raise the original of each exception that an error replaced.
+    """Decorate a function to raise the user's exception if an error has replaced it.
 
-    `find_hidden_exception` says when an error replaces a user's exception.
+    `find_hidden_exception` describes such errors.
 
     Args:
         function: a function that traces a user's function.

@@ -38,7 +38,7 @@ def check_mapping(where: str, name: str, value: object, example: str) -> None:
 def check_number(where: str, name: str, value: object) -> None:
     """Raise a `TypeError` unless the value of an option is a number.
 
-    Accepted are Python's real numbers, also booleans, and all scalars of NumPy's number types.
+    Accepted are Python's real numbers, also booleans, and all NumPy scalars with a number type.
 
     Args:
         where: name of the public function, for the error.

@@ -45,9 +45,9 @@ _named: weakref.WeakKeyDictionary["PickledByName", _PickledFunctions] = weakref.
 class PickledByName:
     """Base class of objects that replace a function, for example under a decorator.
 
-    If the object's module and qualified name lead to it, unpickling imports it by this name; if
-    cloudpickle stored it by value, unpickling makes a copy. Otherwise it is pickled as its class's
-    ``__reduce__`` defines.
+    An object that can be imported by its module and qualified name is pickled by name. If
+    cloudpickle stores it by value, since other processes cannot import the module, unpickling makes
+    a copy. All other objects are pickled as the class's ``__reduce__`` defines.
     """
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -131,7 +131,7 @@ class _LazyContents:
 
 
 def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
-    """Make the two functions that are pickled in place of an object that replaces a function.
+    """Make the two functions that are pickled in place of an object.
 
     Their qualified names say that they are attributes of the object, such as ``f._pickled.here``.
 
@@ -158,8 +158,9 @@ def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
 def _find_or_allocate(kind: type[PickledByName], here: Callable[[], None]) -> PickledByName:
     """Find the object that a pickle refers to by name, or allocate a new object.
 
-    Unpickling calls this function first, and then ``__setstate__`` of the result. The object's
-    module and name are those of the unpickled function `here`, without ``._pickled.here``.
+    Unpickling calls this function first, and then ``__setstate__`` of the result. The function
+    `here` has the object's module, and the object's qualified name with the suffix
+    ``._pickled.here``.
 
     Args:
         kind: class of a new object.

@@ -144,9 +144,10 @@ def _enclosing_function(site: str) -> str:
 
 
 def callable_site(function: Callable[..., Any]) -> str:
-    """Return ``file:line`` of a function's definition if it is in user code, else of the call.
+    """Return ``file:line`` of a function's definition, for errors about user code.
 
-    For functions of libraries and built-in functions it is the innermost user frame (`user_site`).
+    For functions of libraries and built-in functions, the line of the innermost user frame is
+    returned instead (`user_site`).
     """
     site = definition_site(function)
     has_line = site.rpartition(":")[2].isdigit()

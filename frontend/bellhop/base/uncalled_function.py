@@ -6,7 +6,7 @@ from bellhop.base.source import user_site
 
 
 class UncalledFunction:
-    """Base class of callables that raise an error if they are used as arrays, not called.
+    """Base class of callables that raise an error if they are used as arrays.
 
     For example ``pure_callback(f, float) + 1`` raises, where ``pure_callback(f, float)(x) + 1`` was
     meant.

@@ -45,7 +45,7 @@ class CallSignature:
         """Call a callback with the parsed arguments if `is_call` is true; else return it.
 
         Args:
-            function: the callback made of `self.function`, such as a ``PureCallback``.
+            function: the callback that calls `self.function`, such as a ``PureCallback``.
 
         Returns:
             the result of ``function(*args, **kwargs)`` with the parsed `args` and `kwargs` if

@@ -59,6 +59,9 @@ def bind_static_arguments(
 
     Args:
         callback_name: name of the public function, for errors.
+        function: the user's function.
+        args: its positional arguments, pytrees.
+        kwargs: its keyword arguments, pytrees.
 
     Returns:
         If all leaves are arrays: `function`, the leaves, and the structure of ``(args, kwargs)``.

@@ -438,9 +438,9 @@ class DebugCall(CallbackType):
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Raise an error, since a transposed call has tangents as arguments: the transpose rule.
+        """Raise an error: the transpose rule.
 
-        The function expects values. Linear code that calls it with tangents cannot be transposed.
+        JAX transposes a call only if its arguments are tangents, and the function expects values.
 
         Raises:
             DifferentiableCompileError: always.

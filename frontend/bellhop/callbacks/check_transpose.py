@@ -114,7 +114,7 @@ def check_transpose(
 
 
 def _draw_like(generator: np.random.Generator, tree: Any) -> Any:
-    """Draw a pytree of normally distributed arrays with the shapes and dtypes of `tree`."""
+    """Draw normally distributed arrays with the structure and types of a pytree."""
 
     def draw(leaf: Any) -> Any:
         """Return a random array with the shape and dtype of one leaf."""

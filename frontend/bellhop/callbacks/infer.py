@@ -122,12 +122,12 @@ def _call_with_zeros(
 
 
 def make_zeros(aval: Aval) -> np.ndarray:
-    """Return read-only NumPy zeros like the array that a callback gets for an argument.
+    """Return read-only zeros of the type that an argument has in the callback.
 
-    For a random key, a callback gets the words of its key data.
+    For a random key, these are the words of its key data.
 
     Args:
-        aval: the argument's abstract value.
+        aval: the argument's abstract value in the program.
     """
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         # Callbacks get the words of a random key.

@@ -75,7 +75,7 @@ def split_call(
     def make_target(
         function: Callable[..., Any], arity: int, out_tree: PyTreeDef, *result_avals: Any
     ) -> CallbackTarget:
-        """Make the target of a callback that calls `function`, with the name and site of `target`.
+        """Make a callback that calls `function`, with the name and site of `target`.
 
         Args:
             function: takes arrays; returns None or a tuple of arrays.

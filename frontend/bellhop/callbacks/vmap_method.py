@@ -111,9 +111,9 @@ def _move_batch_axis(operand: Any, dim: int | None, size: int, method: str) -> A
 def call_each(
     bind: Callable[..., list[Any]], operands: Sequence[Any], target: CallbackTarget
 ) -> list[Any]:
-    """Call a callback for each batch element in nested loops, the first batch axis outermost.
+    """Call a callback for each batch element, in nested loops over the batch axes.
 
-    It is traced when a batched call is lowered.
+    The loop over the first batch axis is outermost. Traced when a batched call is lowered.
 
     Args:
         bind: binds the callback's primitive: ``bind(*operands, target=...)``.

@@ -32,7 +32,7 @@ def to_text(graph: Graph) -> str:
         graph: the diagram.
 
     Returns:
-        the text without a newline at its end; lines have at most 100 columns.
+        the text without a newline at its end; lines are wrapped at 100 columns.
     """
     inputs: _Inputs = defaultdict(dict)
     for (source, target), types in graph.edges.items():

@@ -111,7 +111,7 @@ class CallCache:
             function._clear_cache()
 
     def _compile(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
-        """Compile the program for a call with a handle, if its C++ function has not cached it."""
+        """Compile the program for a call with a handle, on a miss of the C++ cache."""
         compiled = self._compile_once(*self._pack_first_input(args), **kwargs)
         if self._uses_handle is None and not uses_handle(compiled):
             self._cache_without_handle(compiled, args, kwargs)
@@ -144,7 +144,7 @@ class CallCache:
             del self._compiled_now.program
 
     def _compile_without_handle(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
-        """Compile the program for a call without a handle, if it is not in that cache.
+        """Compile the program for a call without a handle, on a miss of the C++ cache.
 
         While `_cache_without_handle` inserts a program in this thread, return this program instead.
         """

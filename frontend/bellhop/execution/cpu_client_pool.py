@@ -39,10 +39,10 @@ _clients_lock = threading.Lock()
 
 @contextlib.contextmanager
 def borrow_spare_device() -> Iterator[jax.Device]:
-    """Yield an additional CPU device, reserved for one execution in the block.
+    """Yield an additional CPU device that has capacity for an execution in the block.
 
-    A new CPU client is created if no additional client has capacity, and kept until the process
-    ends.
+    Up to `RUNS_PER_CLIENT` blocks share a device. A new CPU client is created if no additional
+    client has capacity, and kept until the process ends.
     """
     with _clients_lock:
         client = next((each for each in _clients if each.runs < RUNS_PER_CLIENT), None)

@@ -95,7 +95,7 @@ def pack_first_input(handle: jax.Array, static: Static) -> Any:
 
 
 def unpack_first_input(first: Any) -> tuple[Any, Static]:
-    """Split the first argument of the ``jax.jit`` into the handle and the static arguments.
+    """Split the first argument of the ``jax.jit`` into handle and static arguments.
 
     For a function without static arguments, the argument is the handle alone, and `NO_STATIC` is
     returned with it.

@@ -164,7 +164,7 @@ class Runner:
 
     @property
     def needs_call_handle(self) -> bool:
-        """Whether each call passes a handle made for it, in place of the function's handle.
+        """Whether each call needs a new handle, in place of the function's handle.
 
         True if a program has regions (parts on other devices) that read the caller's arguments or
         keep results on their device.
@@ -415,10 +415,15 @@ class Runner:
     def check_results(self, call: CallArgs, results: Any) -> None:
         """Check a call's results for NaN and infinity, as JAX's debug options request.
 
-        The function is evaluated eagerly to find the operation with the first NaN.
+        If a result is rejected, the function is evaluated eagerly to find the first operation with
+        such a value.
+
+        Args:
+            call: the call's arguments.
+            results: the call's results, a pytree.
 
         Raises:
-            FloatingPointError: naming the operation.
+            FloatingPointError: naming the operation, or the function if none is found.
         """
         call, name = call.flattened, f"jit({self._name})"
         with use_host():

@@ -99,7 +99,8 @@ def _find_dependent_results(
 
     Returns:
         for each result whether it may depend on the selected inputs, and the list of equations that
-        may: equations inside of `eqn`; `eqn` itself too if it has no jaxprs or its predicate may.
+        may: equations inside of `eqn`. If `eqn` has no jaxprs, its predicate may depend on the
+        inputs, or its primitive is unknown, then all results, `eqn` and all equations in it.
     """
     params, inner = eqn.params, list(inner_jaxprs(eqn))
     if eqn.primitive is scan_p:

@@ -70,7 +70,7 @@ def assert_statement(condition: Any, *message: str) -> None:
 
 
 def _check(condition: Any, assertion: BuiltinFunction) -> None:
-    """Add an assertion about a condition to the traced program; check the condition's type.
+    """Check a condition's type, and add the assertion to the traced program.
 
     The assertion raises when the program runs, if an element of the condition is false. Programs
     compiled with ``disable_assertions=True`` get no assertion. Outside of tracing the assertion is

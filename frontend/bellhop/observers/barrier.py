@@ -125,9 +125,9 @@ def _flush_at_exit() -> None:
 
 
 def _report_failures() -> None:
-    """Print exceptions of asynchronous callbacks that no ``barrier_wait`` has raised, to stderr.
+    """Print exceptions of asynchronous callbacks that ``barrier_wait`` has not raised.
 
-    Called at the end of the process. Nothing is printed if there are none.
+    Called at the end of the process; prints to stderr. Nothing is printed if there are none.
     """
     if (failure := _take_failure()) is not None:
         print(

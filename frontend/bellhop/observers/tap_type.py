@@ -41,7 +41,7 @@ class Tap(CallbackType):
         return super().target(*args, asynchronous=True, **options)
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
-        """Bind the tap's primitive: add the tap to the traced program, or queue the call now.
+        """Bind the tap's primitive: add it to the traced program, or queue the call now.
 
         Args:
             target: the tap's function and options.
@@ -138,6 +138,12 @@ class Tap(CallbackType):
         If an operand is unknown, that is, depends on a tangent, the tap happens only in the
         recomputation. Otherwise it happens in the first pass, and again when the values are
         recomputed, unless ``saveable``, JAX's policy, saves its results.
+
+        Args:
+            saveable: JAX's policy, which selects results to save.
+            unknown: for each operand, whether it is unknown.
+            instantiated: for each operand, whether the recomputation has its value already.
+            eqn: the equation of the tap.
 
         Returns:
             JAX's tuple: the known equation and the recomputed equation, or None; for each result

@@ -71,7 +71,7 @@ _inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differe
 
 @contextlib.contextmanager
 def _count_differences() -> Iterator[_InnerDifferences]:
-    """Count the nesting depth of finite differences in the function that a block traces.
+    """Count the nesting depth of finite differences in a traced function.
 
     The ``with`` block traces a function of which a finite difference is taken. The depth is 0 if
     this function contains no finite difference, and 1 if it contains differences of functions
@@ -111,7 +111,7 @@ def with_finite_differences(function: Callable[..., Any], h: float | None) -> Ca
 
     @approximated.defjvp
     def jvp(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
-        """Return the function's value and tangent, as the rule of a ``jax.custom_jvp`` function.
+        """JVP rule: return the function's value, and differences as its tangent.
 
         The step for an argument leaf and a result leaf is `h`, or follows from their precisions.
         For each precision of arguments and each distinct step, one difference is computed; the

@@ -20,7 +20,11 @@ def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
 
     ``qjit``, ``grad``, ``vmap`` etc. trace the user's function through this wrapper. It installs
     Bellhop's patches of JAX and PennyLane, by which a QNode call binds a primitive, and sets a
-    context variable that tracing is in progress. If autograph is on, it converts the function.
+    context variable that says that tracing is in progress. If autograph is on, the function is
+    converted.
+
+    Args:
+        function: the user's function.
 
     Returns:
         a function with the same arguments and result.

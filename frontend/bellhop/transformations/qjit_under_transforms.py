@@ -69,7 +69,7 @@ ON_HOST = " on the host"
 
 
 def _is_bellhop_jit(name: str, jaxpr: Any) -> bool:
-    """Return whether a jitted function belongs to Bellhop, and so must run on the host.
+    """Return whether a ``jit`` belongs to Bellhop, so that it must run on the host.
 
     True if it contains primitives of Bellhop; also for the ``jax.jit`` of a `TransformedJit` and
     its derivatives, whose names end in `ON_HOST`.

@@ -40,7 +40,7 @@ _custom_jvp_primitives: set[Any] = set()
 
 
 def register_custom_jvp_primitive(primitive: Any) -> None:
-    """Register a primitive that is differentiated by the ``jax.custom_jvp`` function around it.
+    """Register a primitive that has no JVP rule except a ``jax.custom_jvp`` around it.
 
     JAX then hoists nothing out of a ``scan`` whose body has the primitive in a ``jax.custom_jvp``
     function: hoisting would drop the function's rule.

@@ -153,9 +153,9 @@ class _CallParams:
 
 
 class _JitProgram:
-    """A compiled program, in place of JAX's ``Compiled``, for the cache entry of a fast call.
+    """A compiled program, passed to `make_fast_call` in place of a ``Compiled``.
 
-    It has only the attributes of ``Compiled`` from which `make_fast_call` makes the entry.
+    It has only the attributes of ``Compiled`` that are needed for a cache entry.
 
     Args:
         executable: JAX's executable of the program.
@@ -168,9 +168,9 @@ class _JitProgram:
 
 
 def _never_called(*_: Any) -> None:
-    """Raise `NotImplementedError`; passed to C++ in place of the Python function of a program.
+    """Raise `NotImplementedError`: a placeholder for the Python function of a program.
 
-    JAX calls the Python function under ``jax.disable_jit`` only.
+    JAX's C++ dispatch requires such a function, and calls it under ``jax.disable_jit`` only.
     """
     raise NotImplementedError
 

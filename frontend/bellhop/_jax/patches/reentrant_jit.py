@@ -44,7 +44,7 @@ def patch_jit_evaluation(
     to_host: Callable[[Any], Any],
     use_host: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> None:
-    """Patch JAX to run Bellhop's ``jit`` functions on the host in eager transformations.
+    """Patch JAX to run Bellhop's ``jit`` functions on the host under transformations.
 
     For example, ``jax.vmap(qjit(f))(x)`` outside of any program evaluates a ``jit`` eagerly. Those
     that may call Python are run without JAX's cache, whose lock would block recursive calls.
