@@ -89,7 +89,7 @@ def _was_raised_by_setattr(error: BaseException, hidden: BaseException) -> bool:
     """Return whether `error` is from the ``__setattr__`` of another exception's class.
 
     That is, a library assigned an attribute such as ``__traceback__`` to the exception `hidden`,
-    whose class rejected it.
+    and the class of `hidden` rejected the assignment by raising `error`.
     """
     code = getattr(type(hidden).__setattr__, "__code__", None)
     traceback = error.__traceback__

@@ -48,7 +48,7 @@ def hide_internal_frames(function: F) -> F:
     Used for functions that Bellhop returns to users.
 
     Args:
-        function: makes the calls of the user's function; its arguments are not checked.
+        function: function that calls the user's function. Its arguments are not checked.
     """
 
     @functools.wraps(function)

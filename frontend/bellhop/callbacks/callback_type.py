@@ -438,9 +438,9 @@ class DebugCall(CallbackType):
     def transpose(
         self, cotangents: Sequence[Any], *operands: Operand, target: CallbackTarget
     ) -> Sequence[Any]:
-        """Raise an error: the transpose rule.
+        """Raise an error, since the function would be called with tangents: transpose rule.
 
-        JAX transposes a call only if its arguments are tangents, and the function expects values.
+        JAX transposes a call only if arguments of the call are tangents.
 
         Raises:
             DifferentiableCompileError: always.

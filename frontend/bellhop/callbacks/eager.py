@@ -73,14 +73,13 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
 
 
 def _find_device_index(leaves: Sequence[Any]) -> int:
-    """Return the local index of the first CPU device that holds an argument.
+    """Return the index of the CPU device of the first argument that is on a CPU.
 
     Args:
         leaves: leaves of the arguments.
 
     Returns:
-        index of the first argument's CPU device among the local devices of its client; 0 if no
-        argument is on a CPU device.
+        index among the local devices of the device's client; 0 if no argument is on a CPU device.
     """
     for leaf in leaves:
         if isinstance(leaf, jax.Array):

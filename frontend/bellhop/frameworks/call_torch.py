@@ -339,7 +339,12 @@ class TorchFunction(PickledByName):
         return tuple(self._get_aval(leaf) for leaf in leaves), out_tree, mutates
 
     def _get_aval(self, leaf: object) -> ShapedArray:
-        """Return the abstract value of a leaf of the user's result, in JAX's precision.
+        """Return the type that a leaf of the user's result has in programs.
+
+        For example ``float32[3]`` for a float64 tensor, without JAX's 64-bit types.
+
+        Args:
+            leaf: a leaf of the function's result.
 
         Raises:
             TypeError: unless the leaf is a tensor or a Python number.

@@ -16,8 +16,8 @@ _AUTOCAST_DEVICES = ("cpu", "cuda")
 class TorchModes:
     """PyTorch's modes that determine the result types of a PyTorch function.
 
-    A program has fixed result types, so its calls run a function in the modes in which its result
-    types were inferred, independent of the thread that runs the program.
+    The result types of a program are fixed. Therefore its calls run the PyTorch function in the
+    modes that were set when the result types were inferred, on any thread.
 
     Attributes:
         autocast: device type and dtype of each enabled autocast.
@@ -57,9 +57,9 @@ class TorchModes:
 
 
 def disable_ambient_modes() -> AbstractContextManager[Any]:
-    """Return a context manager without gradients, autocast and inference mode.
+    """Return a context manager that disables gradients, autocast and inference mode.
 
-    It surrounds each call of a PyTorch function from a program. The program determines the
+    Each call of a PyTorch function from a program runs in this context. The program determines the
     derivatives, tensors of inference mode have no derivatives, and backward passes should not run
     under autocast.
     """

@@ -217,7 +217,7 @@ class LogCounter(LogRecorder):
             raise ValueError(f"log: every is {every}, expected an integer of at least 1.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Log the message if this call is the first of n calls."""
+        """Count the call; log the message if it is the first of each n calls."""
         with self._lock:
             is_due = self._calls % int(self.arguments[5]) == 0
             self._calls += 1

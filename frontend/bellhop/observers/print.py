@@ -175,10 +175,14 @@ class _Formatter(BuiltinFunction):
 
     @staticmethod
     def check_init_args(fmt: str, options: str = "{}") -> None:  # type: ignore[override]
-        """Raise an error unless the options are JSON that NumPy accepts.
+        """Raise an error unless NumPy accepts the print options.
+
+        Args:
+            fmt: the format string, which is not checked.
+            options: arguments of ``np.printoptions`` as JSON.
 
         Raises:
-            TypeError, ValueError: for other options.
+            TypeError, ValueError: if the options are not JSON, or NumPy does not accept them.
         """
         del fmt
         with np.printoptions(**json.loads(options)):

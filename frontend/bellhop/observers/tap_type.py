@@ -102,8 +102,8 @@ class Tap(CallbackType):
     ) -> list[Any]:
         """Transpose rule of a tap: send the cotangents to the function, and return them.
 
-        JAX applies the rule to taps of tangents: reverse mode does not compute tangents, and their
-        function is called with the cotangents.
+        JAX applies the rule to taps of tangents: reverse mode does not compute tangents, and so the
+        function is called with the cotangents in their place.
 
         Args:
             cotangents: cotangent of each result, an array or a symbolic zero.

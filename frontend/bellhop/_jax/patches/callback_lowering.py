@@ -51,8 +51,7 @@ def patch_callback_lowering(
 def unwrap_callback(function: Any) -> Any:
     """Remove one of the wrappers that JAX puts around the user's function of a callback.
 
-    JAX passes wrappers to its primitives and lowering rules, which call each other and then the
-    user's function.
+    JAX wraps the user's function more than once before a primitive or a lowering rule gets it.
 
     Args:
         function: a function that JAX passes to a primitive or to ``emit_python_callback``.

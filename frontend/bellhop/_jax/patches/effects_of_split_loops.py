@@ -79,14 +79,17 @@ def patch_while_partial_eval(without_known_effects: Change) -> None:
 
 
 def _remove_effects(recipe: Any, tracers: Any, is_unknown: list[bool], change: Change) -> Any:
-    """Return the recipe of a recomputed ``while`` without the known part's effects.
+    """Remove the known part's effects from a ``while`` equation that recomputes it.
 
     Args:
-        recipe: JAX's recipe of the equation that recomputes the loop with tangents.
+        recipe: JAX's ``JaxprEqnRecipe``, from which partial evaluation will make the equation.
         tracers: the loop's operands: constants of condition and body, then carried values.
         is_unknown: for each carried value, whether it is unknown, that is, depends on a tangent.
         change: takes the body or condition and its known part; returns the jaxpr without the known
             part's effects.
+
+    Returns:
+        a new ``JaxprEqnRecipe``.
     """
     params = dict(recipe.params)
     n_cond, n_consts = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]

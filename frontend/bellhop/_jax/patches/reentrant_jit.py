@@ -46,8 +46,9 @@ def patch_jit_evaluation(
 ) -> None:
     """Patch JAX to run Bellhop's ``jit`` functions on the host under transformations.
 
-    For example, ``jax.vmap(qjit(f))(x)`` outside of any program evaluates a ``jit`` eagerly. Those
-    that may call Python are run without JAX's cache, whose lock would block recursive calls.
+    For example, ``jax.vmap(qjit(f))(x)`` outside of any program evaluates a ``jit`` eagerly. Such a
+    ``jit`` runs without JAX's cache if it may call Python: the cache's lock would block recursive
+    calls.
 
     Args:
         predicate: takes the name of a ``jit`` and its jaxpr; returns whether it belongs to Bellhop.

@@ -36,12 +36,14 @@ def patch_runtime_error(find_exception: Callable[[str], BaseException | None]) -
     make = error_type.__new__
 
     def new(cls: type[Exception], *args: Any, **kwargs: Any) -> BaseException:
-        """Return the original exception for an XLA error message, else the new error.
+        """Create a `JaxRuntimeError`, or return the exception that its message identifies.
+
+        The new ``JaxRuntimeError.__new__``. `find_exception` finds the exception by the message.
 
         Args:
             cls: ``JaxRuntimeError``, or a subclass, whose objects are created as before.
-            *args: the message. If the first argument is an exception instead, as in the second call
-                that Python makes, it is returned itself.
+            *args: the message. Python calls the class again with the exception that the first call
+                returned; an exception as first argument is returned itself.
             **kwargs: passed on to the original constructor.
         """
         if cls is error_type and args:
