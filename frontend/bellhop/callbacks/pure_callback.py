@@ -369,12 +369,14 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
         return method
 
     def _order_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return all arguments of a call by position, as derivative rules take them.
+        """Convert the keyword arguments of a call to positional ones, for derivative rules.
 
-        For ``f(x, y=1.0, z=2.0)`` the arguments ``(3.0,), {"y": 4.0}`` give ``(3.0, 4.0)``.
+        Defaults are inserted only before the last passed argument. For ``f(x, y=1.0, z=2.0)``,
+        ``f(3.0, z=4.0)`` gives ``(3.0, 1.0, 4.0)``, and ``f(3.0, y=4.0)`` gives ``(3.0, 4.0)``.
 
         Raises:
-            TypeError: if an argument is keyword-only, or the signature does not accept them.
+            TypeError: for keyword arguments that the signature does not accept, and for any keyword
+                argument if the function has keyword-only parameters.
         """
         if not kwargs:
             return args

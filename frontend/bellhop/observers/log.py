@@ -129,7 +129,7 @@ def _logger_name(logger: str | logging.Logger | None) -> str:
         logger: the user's option: a logger, its name, or None for Bellhop's logger.
 
     Raises:
-        TypeError: for a value that is not a logger, or that ``getLogger`` does not return.
+        TypeError: for a value of another type, and for a logger that ``getLogger`` does not return.
     """
     if logger is None:
         return _DEFAULT_LOGGER
