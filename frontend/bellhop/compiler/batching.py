@@ -71,7 +71,12 @@ def map_sequentially(
     """
 
     def call(elements: Sequence[Any]) -> Any:
-        """Call the function with one element of each mapped argument, and whole unmapped ones."""
+        """Call ``function`` with the arguments of one iteration of the loop.
+
+        Args:
+            elements: one element of each mapped argument, in order. Unmapped arguments are passed
+                whole, at their positions.
+        """
         element = iter(elements)
         return function(
             *(next(element) if yes else x for x, yes in zip(values, is_mapped, strict=True))
@@ -89,17 +94,18 @@ _ELEMENTS = Workers(31)
 
 @dataclass(frozen=True, eq=False)
 class ThreadedBatchFunction:
-    """A function of batches that calls a function for each element on threads.
+    """A function of batches: calls another function for each element, on threads.
 
-    The runtime calls it for callbacks with ``vmap_method="sequential_threadpool"``: it takes the
-    leaves of the arguments, some of which begin with mapped axes, and returns the results of all
-    elements, one array or a tuple.
+    It implements ``vmap_method="sequential_threadpool"``. The program calls the object once for the
+    whole batch; the object takes the argument arrays, and returns the batched results: one array,
+    or a tuple of several arrays.
 
     Attributes:
         call: takes the list of arguments of one element, and the list of arrays to write its
             results into.
-        loops: for each mapped axis, outermost first, which arguments have it.
-        result_avals: types of the results, which begin with the mapped axes.
+        loops: for each mapped axis, outermost first: a bool for each argument, whether it has the
+            axis. The argument's shape begins with these axes.
+        result_avals: types of the batched results, whose shapes begin with all mapped axes.
     """
 
     call: Callable[[list[np.ndarray], list[np.ndarray]], None]
@@ -118,15 +124,17 @@ def iterate_elements(
     results: Sequence[np.ndarray],
     loops: Sequence[Sequence[bool]],
 ) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Yield the arguments of each batch element, and views into which its results are written.
+    """Yield the arguments of each batch element, and views to write its results into.
 
     Args:
-        operands: arrays, which begin with their mapped axes.
-        results: arrays, which begin with all mapped axes.
-        loops: for each mapped axis, outermost first, which operands have it.
+        operands: batched arguments; the shape of each begins with the mapped axes that it has.
+        results: batched result arrays, whose shapes begin with all mapped axes.
+        loops: for each mapped axis, outermost first: a bool for each operand, whether it has the
+            axis.
 
     Yields:
-        a list of arrays without mapped axes for the operands, and such a list for the results.
+        the list of the element's arguments, and a list of views, one of each array in ``results``;
+        both without mapped axes.
     """
     if not loops:
         yield list(operands), list(results)

@@ -39,7 +39,7 @@ _CONTEXT = ExecutionContext()
 
 @dataclass(frozen=True, repr=False)
 class BufferCallbackTarget(CallbackTarget):
-    """A function ``fn(context, out, *args, **kwargs)`` that writes its results into ``out``.
+    """A user's function ``fn(context, out, *args, **kwargs)`` that fills ``out``.
 
     ``buffer_callback`` makes it. The runtime calls the function with NumPy arrays on the CPU, and
     JAX calls ``write`` with device buffers on a GPU.
@@ -62,10 +62,11 @@ class BufferCallbackTarget(CallbackTarget):
     __hash__ = CallbackTarget.__hash__
 
     def _as_leaf_function(self) -> Callable[..., Any]:
-        """Return the function that the runtime calls.
+        """Return the user's function as a function of flat arrays, for the runtime.
 
-        It takes the output buffers and then the leaves of the arguments, and calls the user's
-        function with an `ExecutionContext` and with the pytrees of both.
+        The returned function takes the output buffers and then the leaves of the arguments. It
+        rebuilds the pytree of the outputs and the pytrees of the arguments, and calls the user's
+        function with an `ExecutionContext` and these pytrees.
         """
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         function = self.function if self._takes_leaves and one_leaf_out else self._call_with_leaves
@@ -87,10 +88,12 @@ class BufferCallbackTarget(CallbackTarget):
         return self.function(context, out, *args, **kwargs)
 
     def write(self, context: Any, out: Sequence[Any], args: Sequence[Any]) -> None:
-        """Call the user's function with JAX buffers on their device.
+        """Call the user's function on a GPU, with JAX arrays in the GPU's memory.
 
-        ``context`` is JAX's execution context; ``out`` and ``args`` have a buffer for each leaf of
-        the result and of the arguments.
+        Args:
+            context: JAX's execution context of the call.
+            out: output buffers, one for each leaf of the result.
+            args: leaves of the arguments.
 
         Raises:
             TypeError: if the function returns anything but None.
@@ -115,16 +118,20 @@ class BufferCallbackTarget(CallbackTarget):
 
 @dataclass(frozen=True, repr=False)
 class ZeroedBufferCallbackTarget(BufferCallbackTarget):
-    """A buffer callback of an untrusted file, whose output buffers are zeroed before each call.
+    """A buffer callback of an untrusted file, with output buffers that are zeroed.
 
     A file may use any function that the user passes to ``load`` as a buffer callback. If that
-    function writes nothing, the program would return what another program left in the memory.
+    function writes nothing, the program would return data that another program left in the memory.
     """
 
     __hash__ = CallbackTarget.__hash__
 
     def _as_leaf_function(self) -> Callable[..., Any]:
-        """Return the function that the runtime calls, which zeroes the output buffers first."""
+        """Return a function of flat arrays that zeroes the output buffers before the call.
+
+        It takes the output buffers and then the leaves of the arguments, and calls the user's function.
+        A buffer that reuses the memory of an argument is not zeroed.
+        """
         function = super()._as_leaf_function()
         # An output that reuses an argument's memory holds the argument.
         reused = {result for _, result in self.aliases}

@@ -21,8 +21,8 @@ class BuiltinFunction:
             argument.
         is_formatter: whether its first argument is a format string.
         has_print_options: whether NumPy print options, as JSON, may follow the format string.
-        kinds: keys of ``KINDS``: kinds of calls that programs make of the function. Saved files
-            with other calls are rejected.
+        kinds: the kinds of ``callback.call`` by which programs call the function, such as
+            ``"debug"``; keys of ``KINDS``. A file that calls it by another kind is rejected.
         bars: progress bars of the loop whose iterations it counts, or None.
         arguments: strings from which another process builds an equal function.
         format_text: function that replaces ``str.format`` for a format string from an untrusted
@@ -55,15 +55,13 @@ class BuiltinFunction:
     def accepts_types(
         self, arguments: Sequence[ShapedArray], results: Sequence[ShapedArray]
     ) -> bool:
-        """Return whether the function supports arguments and declared results of these types.
+        """Return whether a call may have these types of arguments and results.
+
+        Subclasses override it. Here any arguments are accepted, but no results.
 
         Args:
             arguments: types of the leaves of the arguments.
-            results: types of the declared results.
-
-        Returns:
-            True if `results` are the types that the function returns for the arguments; by default
-            if there are none.
+            results: types of the results that the call declares.
         """
         del arguments
         return not results

@@ -28,10 +28,11 @@ def add_argument_hint(error: BaseException) -> None:
 
 
 def _find_hint(error: BaseException) -> str | None:
-    """Return the note for a callback's exception; None if it needs none.
+    """Find the advice for a callback's exception: the text of a note, or None.
 
-    There is a note for ``x.at`` of a NumPy array, an AttributeError, and for a ValueError at an
-    instruction that stores items while a local variable there is a read-only array.
+    There is advice for an AttributeError of ``x.at`` where ``x`` is a NumPy array, and for a
+    ValueError of an in-place assignment, such as ``x[0] = 1``, in a function with a read-only array
+    among its local variables.
     """
     if isinstance(error, AttributeError):
         is_update = error.name == "at" and isinstance(error.obj, np.ndarray)

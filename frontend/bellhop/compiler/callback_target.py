@@ -110,7 +110,7 @@ class CallbackTarget:
 
     @property
     def description(self) -> str:
-        """Subject of the note on the callback's exceptions, such as ``callback 'f'``.
+        """Name of the callback for notes on its exceptions, such as ``callback 'f'``.
 
         For functions of Bellhop that check or sample circuits, it is the QNode's description.
         """
@@ -145,17 +145,19 @@ class CallbackTarget:
 
     @property
     def can_run_on_thread_pool(self) -> bool:
-        """Whether a thread pool may run a call while the program continues, to await it later.
+        """Whether a thread pool may run the call while the program continues.
 
-        False for functions that write into output buffers or take the device, and for asynchronous
-        calls, which nothing awaits.
+        The program awaits the call later, where it needs the results. False for functions that
+        write into output buffers or take the device, and for asynchronous calls, which nothing
+        awaits.
         """
         return not (self.writes or self.takes_device or self.asynchronous)
 
     def to_call_kind(self, kind: str) -> str:
-        """Return the kind of call in MLIR: ``"tap"`` for an asynchronous callback, else `kind`.
+        """Return the kind of ``callback.call`` in MLIR for this callback.
 
-        A tap copies the arguments to a queue, and the program continues.
+        It is `kind`, unless the callback is asynchronous: then it is ``"tap"``, a call that copies
+        the arguments to a queue, after which the program continues.
 
         Args:
             kind: kind of the callback, a key of ``KINDS`` such as ``"pure"``.
@@ -163,7 +165,7 @@ class CallbackTarget:
         return "tap" if self.asynchronous else kind
 
     def bind(self, workers: Workers | None = None) -> Callback:
-        """Wrap this function in a new `Callback`, the C++ object that a program calls at run time.
+        """Make the C++ object, a `Callback`, by which a program calls this function.
 
         Args:
             workers: thread pool; if given, and if `can_run_on_thread_pool`, the runtime may start
@@ -203,9 +205,9 @@ class CallbackTarget:
 
     @property
     def _builtin_function(self) -> BuiltinFunction | None:
-        """The called `BuiltinFunction`, such as a printing function; None for a user's function.
+        """The `BuiltinFunction` that is called; None for a user's function.
 
-        A wrapper is looked through by its attribute ``__wrapped__``.
+        If a function wraps another one (``__wrapped__``), the wrapped function counts.
         """
         own = getattr(self.function, "__wrapped__", self.function)
         return own if isinstance(own, BuiltinFunction) else None
@@ -339,7 +341,7 @@ class CallbackTarget:
         )
 
     def transposition_error(self) -> DifferentiableCompileError:
-        """Return the error for reverse mode through a callback whose argument is a tangent.
+        """Return the error for reverse mode through a callback that takes a tangent.
 
         Reverse mode transposes functions of tangents, and a callback has no transpose.
         """
@@ -350,10 +352,10 @@ class CallbackTarget:
         )
 
     def tangent_error(self) -> DifferentiableCompileError:
-        """Return the error for reverse mode through a reporting call whose argument is a tangent.
+        """Return the error for reverse mode through a report of a tangent, such as a print.
 
-        A reporting call, such as a print, has no results. Reverse mode does not compute tangents,
-        so there would be no value to report.
+        A report has no results. Reverse mode does not compute tangents, so there would be no value
+        to report.
         """
         return DifferentiableCompileError(
             f"{self.name_and_site} has a tangent argument, which "
@@ -388,6 +390,8 @@ class CallbackTarget:
         Raises:
             TypeError: naming the callback, the declared and the returned type.
             OverflowError: for a Python integer that the dtype cannot hold.
+            FloatingPointError: for a number that becomes infinite, under
+                ``np.errstate(over="raise")``.
         """
         observed = describe_value(value)
         if value is None and not self.inferred and self.out_tree == jax.tree.structure(0):

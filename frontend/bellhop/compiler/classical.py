@@ -74,10 +74,12 @@ def _is_jax_equation(eqn: JaxprEqn) -> bool:
 
 
 def _has_long_scalar_code(block: Jaxpr) -> bool:
-    """Return whether a block has many scalar operations, so that XLA would compile it slowly.
+    """Return whether a block has so much scalar code that XLA compiles it slowly.
 
-    The pass outline-scalars, which puts scalar operations into functions, would then help.
-    ``block`` is the jaxpr of the program, of a branch or of a loop's body.
+    If so, the program needs the pass outline-scalars, which moves scalar operations into functions.
+
+    Args:
+        block: jaxpr of the program, of a branch or of a loop's body; inner jaxprs do not count.
     """
     # XLA makes a kernel for each scalar that is a result or has several uses, and recomputes in
     # each kernel everything that the scalar depends on.
@@ -101,13 +103,14 @@ def _is_scalar(eqn: JaxprEqn) -> bool:
 def make_classical_program(
     closed: ClosedJaxpr, lower: Callable[[ClosedJaxpr], ir.Module]
 ) -> Program:
-    """Build the `Program` of a jaxpr that needs none of Bellhop's passes (`is_classical`).
+    """Build the `Program` of a jaxpr that needs none of Bellhop's passes.
 
     Nothing is lowered here: JAX lowers the jaxpr as a part of the ``jax.jit``.
 
     Args:
         closed: the jaxpr; the caller must keep it alive as long as the program may be lowered.
-        lower: takes the jaxpr and builds the module that users can inspect, called at first access.
+        lower: builds an MLIR module from the jaxpr, for users to inspect; called at the first
+            access to the program's text.
 
     Returns:
         the program; its code has no module, but a weak reference to `closed`.

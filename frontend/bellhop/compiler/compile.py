@@ -67,7 +67,7 @@ def _reduce_garbage_collection() -> Iterator[None]:
 
 
 def _retrace(name: str, closed: ClosedJaxpr) -> Any:
-    """Trace the function that evaluates a jaxpr, under a name; return JAX's ``Traced``."""
+    """Trace a jaxpr again, as a function with the given name; return JAX's ``Traced``."""
 
     def retraced(*leaves: Any) -> Any:
         return jaxpr_as_fun(closed)(*leaves)
@@ -90,7 +90,7 @@ def _locate(module: ir.Module, site: str) -> None:
 
 
 def _lower_again(name: str, site: str, closed: ClosedJaxpr) -> ir.Module:
-    """Lower a classical program's jaxpr to the module that users can inspect, ``f.mlir``.
+    """Lower a classical program's jaxpr to an MLIR module, shown as ``f.mlir``.
 
     The executed program is lowered separately, as a part of a ``jax.jit``.
 

@@ -181,8 +181,8 @@ class Stopwatch:
 def _record_timing(timing: Timing) -> None:
     """Add the timing of a stage that has just ended to active recordings and profiles.
 
-    Recordings of this context receive it, and all profiles. Profiles do not receive executions,
-    which they record in another way.
+    The recordings of this context (`record_stages`) receive every stage. Profiles receive the
+    stages of a compilation only: they record executions in another way.
     """
     if timing.name != RUN:
         name = "passes" if timing.name in PASSES else timing.name
@@ -193,9 +193,9 @@ def _record_timing(timing: Timing) -> None:
 
 @functools.cache
 def listen_to_xla() -> None:
-    """Register a listener that records the duration of each compilation by XLA, once.
+    """Register a listener that records how long each compilation by XLA takes.
 
-    JAX's monitoring events give the durations.
+    Repeated calls do nothing: the listener stays registered until the process ends.
     """
 
     def listen(event: str, duration: float, **_: object) -> None:

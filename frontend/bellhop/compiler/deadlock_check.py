@@ -37,17 +37,22 @@ get_waiting_devices = _waits.get
 
 
 def _propagate_waits(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function that another thread will call, to have this thread's waiting devices there.
+    """Wrap a function to run with this thread's waiting devices on any thread.
 
-    A device waits for code that a callback of its program runs. Arguments and result are as for
-    ``function``.
+    A waiting device is a device that waits for a callback; `mark_waiting` marks it.
+
+    Args:
+        function: function that another thread will call.
+
+    Returns:
+        a function with the same arguments and result.
     """
     # Not the whole context: unrelated code may have created the thread.
     waits = _waits.get()
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        """Call the function with the waiting devices of the wrapper's creator."""
+        """Call ``function`` with the waiting devices of the thread that wrapped it."""
         former = _waits.set(waits)
         try:
             return function(*args, **kwargs)
@@ -71,18 +76,23 @@ _POOLS = [
 
 @patch("starting threads and submitting pool tasks", "devices wait for threads of callbacks too")
 def propagate_waits_to_threads() -> None:
-    """Patch threads and pools so that tasks inherit the list of waiting devices.
+    """Patch threads and thread pools so that new tasks inherit the waiting devices.
 
-    A device waits while a callback that it called runs. If the callback, or a thread that it
-    starts, runs a program on that device, neither would ever end; with the list, this is an error.
-    Patches ``threading.Thread``, ``ThreadPoolExecutor`` and ``multiprocessing``'s ``ThreadPool``.
-    Pool threads do not inherit context variables, nor do new threads before Python 3.14.
+    A device waits while it runs a program that has called a callback. If the callback, or a thread
+    that it starts, runs a region on that device, neither would ever end: `check_device_not_waiting`
+    raises an error, for which it must know the waiting devices in every thread.
+
+    Patches ``threading.Thread``, ``ThreadPoolExecutor`` and ``multiprocessing``'s ``ThreadPool``:
+    pool threads do not inherit context variables, nor do new threads before Python 3.14.
     """
     start_by_python = threading.Thread.start
 
     @functools.wraps(start_by_python)
     def start(thread: threading.Thread) -> None:
-        """Start a thread that runs with this context's waiting devices."""
+        """Start a thread, which inherits the waiting devices of the thread that starts it.
+
+        Replaces ``threading.Thread.start``.
+        """
         # Bellhop's helper threads run tasks in the submitter's context.
         if _waits.get() and not thread.name.startswith(HELPERS):
             run = _propagate_waits(thread.run)
@@ -102,14 +112,16 @@ def propagate_waits_to_threads() -> None:
 
 
 def _wrap_pool_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a pool method whose task runs with the submitter's waiting devices.
+    """Wrap a pool's method so that tasks inherit the caller's waiting devices.
 
-    The first argument of ``method``, or its keyword ``func``, is the function to run.
+    Args:
+        method: method of a thread pool, such as ``submit`` or ``map``. Its first argument, or its
+            keyword ``func``, is the function that a pool thread will call.
     """
 
     @functools.wraps(method)
     def submit(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the pool's method with a task that has the submitter's waiting devices."""
+        """Submit a task to the pool; it runs with the waiting devices of this thread."""
         if args:
             args = (_propagate_waits(args[0]), *args[1:])
         elif "func" in kwargs:
@@ -141,7 +153,7 @@ def mark_waiting(device: str | None) -> Iterator[None]:
 
 
 def check_device_not_waiting(device: str, name: str) -> None:
-    """Raise an error if a callback runs a region on the device that waits for the callback.
+    """Raise an error if a device cannot run a region since it waits for this callback.
 
     A region is a function that `accelerate` runs on a device. A device runs one program at a time,
     so the region would never start.

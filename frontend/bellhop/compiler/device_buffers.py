@@ -26,16 +26,17 @@ Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
 
 @dataclass(frozen=True)
 class DeviceBuffers:
-    """Which arguments and results of a region (made by `accelerate`) stay on its device.
+    """Describes which arguments and results of a region stay on its device.
 
-    The program passes them as handles, uint32[2], between its calls of regions. One object is made
-    for each compiled region.
+    A region is a function that `accelerate` runs on a device. Between its regions, the program
+    passes a value that stays on a device as a handle, uint32[2]. One object is made for each
+    compiled region.
 
     Attributes:
         held: types of the arguments that are passed as handles, by index of the argument.
         fetched: indices of the results that the host needs, which are copied to it.
-        kept: indices of the results that stay on the device, in the order of the handles that the
-            region returns; a result may have several handles.
+        kept: indices of the results that stay on the device, one for each handle that the region
+            returns, in order; a result may have several handles.
     """
 
     held: dict[int, jax.ShapeDtypeStruct]

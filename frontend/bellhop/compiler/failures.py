@@ -73,21 +73,24 @@ def strip_xla_context(error: BaseException) -> None:
 
 
 def _take_plain_jit_failure(text: str) -> BaseException | None:
-    """Return the exception whose id is in an error message of a plain ``jax.jit``, or None.
+    """Find the exception that an error message of a plain ``jax.jit`` identifies.
 
-    The runtime keeps the exception of a callback or circuit; each can be taken once.
+    The runtime keeps the exception of a callback or circuit under the id in the message. It is
+    removed there, so a second call returns None, as for messages without an id.
     """
     return _take_failure(_PLAIN_FAILURE.match(text))
 
 
 def _take_failure(match: re.Match[str] | None) -> BaseException | None:
-    """Take an exception from the runtime by its id, and add a hint about misused arguments.
+    """Take an exception from the runtime by its id; hint at misused arguments.
+
+    A second call with the same id returns None.
 
     Args:
         match: match of an error message whose first group is the id; None without a failure.
 
     Returns:
-        the exception, a `CircuitError` for a failed circuit, or None. Each can be taken once.
+        the exception, a `CircuitError` for a failed circuit; or None.
     """
     failure = None if match is None else take_failure(int(match[1]))
     # Circuits run without Python, and know the message alone.
@@ -157,9 +160,9 @@ def _run_with_delayed_failures(executable: Any, kept: Sequence[Any], run: Callab
 
 
 def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
-    """Return the instance of a class that a JAX module keeps alive; create it if there is none.
+    """Return the instance of a class that a JAX module keeps alive.
 
-    The executable of the module then keeps the object alive.
+    If there is none, an instance is created. The executable of the module keeps it alive.
 
     Args:
         context: JAX's context of the module that is being lowered.
@@ -173,11 +176,14 @@ def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
 
 
 def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
-    """Make a ``jax.jit`` module's calls synchronous, and let them raise original exceptions.
+    """Make a ``jax.jit`` module raise the original exceptions of its calls.
 
-    The calls raise the exception of a callback or circuit itself, and not XLA's error. Lowering
-    rules of Bellhop call this function, any number of times for a module. Failed executions then
-    leave no tokens that later executions would wait for.
+    Otherwise they would raise XLA's error if a callback or circuit fails. Also makes executions
+    synchronous, so that a failed execution leaves no tokens that later executions would wait for.
+    Lowering rules of Bellhop call this function, any number of times for a module.
+
+    Args:
+        context: JAX's context of the module that is being lowered.
 
     Returns:
         the data of Bellhop's calls in this module.
@@ -192,11 +198,12 @@ def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
 
 @contextlib.contextmanager
 def pass_by_failure_id(plain_jit: bool) -> Iterator[None]:
-    """Convert exceptions in a ``with`` block to a RuntimeError that names their id.
+    """Replace an exception in a ``with`` block by a RuntimeError with its id.
 
-    The runtime keeps the original. JAX passes on only the message of an exception, here
-    ``[bellhop failure 7]`` or ``[bellhop plain jit failure 7]``. `find_python_failure` finds the
-    original by the first form, and the patch of ``jax.jit`` by the second form.
+    The runtime keeps the original exception under the id. JAX passes on only the message of an
+    exception, here ``[bellhop failure 7]`` or ``[bellhop plain jit failure 7]``.
+    `find_python_failure` finds the original by the first form, and the patch of ``jax.jit`` by the
+    second form.
 
     Args:
         plain_jit: whether the program is a plain ``jax.jit``, for which the message has the second

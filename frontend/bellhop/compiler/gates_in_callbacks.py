@@ -56,7 +56,11 @@ def _queue_type() -> Any:
     from pennylane.queuing import AnnotatedQueue
 
     class NoQueue(AnnotatedQueue):
-        """PennyLane queue that raises an error, beginning with ``where``, for a gate."""
+        """PennyLane queue that raises an error when a gate is appended.
+
+        Args:
+            where: description of the QNode, with which the error begins.
+        """
 
         def __init__(self, where: str) -> None:
             super().__init__()

@@ -41,13 +41,13 @@ _states: dict[int, tuple[State, State]] = {}
 
 
 def compute_host_state() -> tuple[State, State]:
-    """Return JAX's default device as a context variable, and the setting that makes it a CPU.
+    """Return JAX's current default device, and the setting that would make it a CPU.
 
-    A state is a JAX context variable, followed by its value.
+    Both are states of JAX: a tuple of a JAX context variable and its value, or an empty tuple.
 
     Returns:
-        the current state, and the state to set; the latter is empty if the CPU is the default
-        already. Both are the same objects at each call with the same default device.
+        the default device; and the setting, empty if the default device is a CPU already. Both are
+        the same objects at each call with the same default device.
     """
     default = DEFAULT_DEVICE.value
     # Keyed by identity: Bellhop's default equals a platform name that users may set.
@@ -115,7 +115,7 @@ def has_single_device(tree: PyTree) -> bool:
 
 
 def gather(tree: PyTree, operands: Sequence[int] | None = None) -> Any:
-    """Copy a pytree's arrays to the host if JAX would otherwise run a program elsewhere.
+    """Copy arrays to the host if JAX would run a program on them elsewhere.
 
     That is, if arrays are committed to several devices, or to a device that is not a CPU. Then all
     JAX arrays are copied; the copies are uncommitted, as the user did not choose their device.

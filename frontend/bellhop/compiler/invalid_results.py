@@ -37,11 +37,11 @@ def check_debug_flags(called: str, results: Sequence[Any]) -> None:
 def check_results_in_search(
     function: Callable[..., Any], called: str, n_outputs: int | None
 ) -> Callable[..., Any]:
-    """Wrap a callback's function to reject NaN or infinity while JAX searches for its origin.
+    """Wrap a callback's function to check its results while JAX searches for a NaN.
 
-    With ``jax_debug_nans`` or ``jax_debug_infs`` JAX evaluates a program with a bad result once
-    more, eagerly, to find the operation. Results are checked during this search only, although
-    an executable that was compiled for it, such as a loop, may be used again.
+    With ``jax_debug_nans`` or ``jax_debug_infs`` JAX evaluates a program that returned a NaN or
+    infinity once more, eagerly, to find the operation. Results are checked during this search only,
+    although an executable that was compiled for it, such as a loop, may be used again.
 
     Args:
         function: takes and returns leaves, as the runtime calls it.
@@ -54,7 +54,11 @@ def check_results_in_search(
     """
 
     def checked(*leaves: Any) -> Any:
-        """Call the function, and check the results that are arrays or numbers."""
+        """Call ``function`` and return its result; while JAX searches, check it.
+
+        Raises:
+            FloatingPointError: for a NaN or infinity for which JAX searches.
+        """
         result = function(*leaves)
         if searched := searched_values():
             values = jax.tree.leaves(result) if n_outputs is None else leaves[:n_outputs]
@@ -68,7 +72,16 @@ def check_results_in_search(
 
 
 def _check_finite(called: str, results: Sequence[Any], kind: str) -> None:
-    """Raise `FloatingPointError` if an array contains a value of a kind, ``"nan"`` or ``"inf"``."""
+    """Raise an error if an array contains a NaN, or an infinity.
+
+    Args:
+        called: description of the callback, for the error.
+        results: arrays; arrays of integers and bools are ignored.
+        kind: the value to look for, ``"nan"`` or ``"inf"``.
+
+    Raises:
+        FloatingPointError: naming the callback and the option of JAX that forbids the value.
+    """
     inexact = [result for result in results if jnp.issubdtype(result.dtype, np.inexact)]
     if any(np.any(_TESTS[kind](result)) for result in inexact):
         raise FloatingPointError(

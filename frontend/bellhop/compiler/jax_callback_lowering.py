@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 def uses_jax_callbacks(platform: str) -> bool:
     """Return whether programs for a platform call Python by JAX's own callbacks.
 
-    True for all platforms but ``"cpu"``, where the calls go to Bellhop's runtime, except inside of
-    `delegate_everywhere`.
+    True for all platforms but ``"cpu"``, where programs call Bellhop's runtime. True for ``"cpu"``
+    too inside of `delegate_everywhere`.
     """
     return platform != "cpu" or lowering_state().delegates
 
@@ -55,9 +55,9 @@ def delegate_everywhere() -> contextlib.AbstractContextManager[None]:
 
 
 class DelegatedCallbacks:
-    """The callbacks of one program for a GPU or TPU, which JAX's own callback mechanism calls.
+    """The callbacks of one program for a GPU or TPU, which JAX's callbacks call.
 
-    Made for each such program when its passes have run. Bellhop's runtime runs on CPUs only.
+    Bellhop's runtime runs on CPUs only. Made for each such program when its passes have run.
 
     Args:
         targets: the callbacks, by the index in their declarations.
@@ -73,12 +73,16 @@ class DelegatedCallbacks:
         self._device = device
 
     def define(self, ctx: mlir.LoweringRuleContext, module: ir.Module) -> None:
-        """Give the callback functions that a module only declares a body, in place.
+        """Define the callback functions that a module only declares, in place.
 
-        Each body is a custom call of a JAX callback. A function is a callback if it has the
-        attribute ``MARK``, its index in `targets`; this attribute and ``KIND_MARK``, the kind of
-        the callback, are removed. The caller must keep this object alive, as the custom calls
-        reference it weakly.
+        The body of each function becomes a custom call of a JAX callback. A function is a callback
+        if it has the attribute ``MARK``, its index in `targets`; this attribute and ``KIND_MARK``,
+        the kind of the callback, are removed. The caller must keep this object alive, as the custom
+        calls reference it weakly.
+
+        Args:
+            ctx: context of the lowering rule that merges the module.
+            module: the module of a program.
         """
         # Weakly, since the garbage collector cannot see inside an executable, and callbacks may
         # reference the executable's owner.
@@ -102,7 +106,7 @@ class DelegatedCallbacks:
         kind: str,
         keepalive: weakref.ref["DelegatedCallbacks"],
     ) -> None:
-        """Build the body of one declared callback function: a custom call of a JAX callback.
+        """Build the body of one callback function: a custom call of a JAX callback.
 
         Args:
             ctx: context of the lowering rule that merges the module.
@@ -143,7 +147,7 @@ class DelegatedCallbacks:
 
 
 def _check_delegated(target: "CallbackTarget") -> None:
-    """Raise an error for callbacks that JAX's callbacks cannot replace.
+    """Raise an error for a callback that JAX's callback mechanism cannot call.
 
     Raises:
         NotImplementedError: for progress bars, and for functions that take the device.
@@ -170,7 +174,7 @@ def _live_delegates(keepalive: weakref.ref[DelegatedCallbacks]) -> DelegatedCall
 
 
 class _HostCallback:
-    """The Python function of a JAX callback; it calls a `Callback` of Bellhop's runtime.
+    """The Python function of a JAX callback, which calls a `Callback` of Bellhop.
 
     Args:
         callback: function without arguments that returns the `Callback`, which takes a list of
@@ -200,9 +204,15 @@ class _HostCallback:
             propagate_waits_to_threads()
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
-        """Call the callback with subnormal numbers, which XLA's threads otherwise flush to zero.
+        """Call Bellhop's callback without flushing subnormal numbers to zero.
 
-        Takes the arguments, NumPy or JAX arrays; returns a tuple of NumPy arrays.
+        XLA's threads flush such numbers; the callback computes in the default environment.
+
+        Args:
+            *leaves: the arguments, NumPy or JAX arrays.
+
+        Returns:
+            a tuple of NumPy arrays.
         """
         # XLA's threads flush subnormal numbers to zero; the callback needs the default mode.
         return call_in_default_environment(self._call_callback, *leaves)

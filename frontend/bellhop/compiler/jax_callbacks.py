@@ -69,12 +69,12 @@ _UNCHANGED = contextlib.nullcontext()
 
 
 def call_jax_function(function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
-    """Call the function that JAX made for its callback; raise the user's own exceptions.
+    """Call the function of a JAX callback; raise the exception of the user's function.
 
-    JAX's function would log an exception of the user's function.
+    JAX wraps the user's function in another function, which would log the exception.
 
     Args:
-        function: function that JAX wrapped around a `JaxCallbackFunction` or another function.
+        function: JAX's wrapper of the user's function or of a `JaxCallbackFunction`.
         leaves: leaves of the callback's arguments.
 
     Returns:
@@ -102,8 +102,8 @@ class JaxCallbackFunction:
         function: the user's function.
         circuit: description of the QNode in which it is called, for errors; None outside of
             circuits.
-        keeps_exception: whether the runtime keeps an exception, if JAX runs the program: then the
-            raised error's message has the id of the exception.
+        keeps_exception: whether, in a program that JAX runs, an exception is replaced by an error
+            whose message has the id under which the runtime keeps the exception.
     """
 
     function: Callable[..., Any]
@@ -132,12 +132,17 @@ class JaxCallbackFunction:
 
 
 def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the user's function of ``jax.pure_callback`` etc. if a Bellhop program is being traced.
+    """Wrap the user's function of a JAX callback while a Bellhop program is traced.
 
-    The wrapper forbids gates in circuits, and keeps exceptions for the program.
+    The wrapper raises an error for gates in circuits, and stores an exception of the function for
+    the program, which raises it.
+
+    Args:
+        function: function that the user passed to ``jax.pure_callback`` etc.
 
     Returns:
-        a `JaxCallbackFunction`; `function` itself outside of Bellhop's programs.
+        a `JaxCallbackFunction`; `function` itself outside of Bellhop's programs, and if it is
+        wrapped already.
     """
     # Transformations bind traced callbacks a second time.
     if not is_tracing() or isinstance(function, JaxCallbackFunction):
@@ -146,10 +151,10 @@ def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keep_exceptions(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Rewrite a jaxpr so that errors of JAX callbacks have the id of the user's exception.
+    """Rewrite a jaxpr so that errors of JAX callbacks identify the user's exception.
 
-    For programs that JAX runs for Bellhop: JAX passes on messages only, and Bellhop raises the
-    exception with the id in the message.
+    For programs that JAX runs for Bellhop: JAX passes on only the message of an error. The message
+    then has the id under which the runtime keeps the exception, and Bellhop raises the exception.
 
     Args:
         closed: jaxpr of the program, which may share inner jaxprs with JAX's caches.
@@ -159,7 +164,10 @@ def keep_exceptions(closed: ClosedJaxpr) -> ClosedJaxpr:
     """
 
     def wrap_function(params: dict[str, Any]) -> dict[str, Any]:
-        """Return an equation's parameters with a ``callback`` that keeps its exceptions."""
+        """Return a JAX callback's equation parameters with a wrapped ``callback``.
+
+        The wrapper, a `JaxCallbackFunction`, passes an exception of the user's function by its id.
+        """
         function = params["callback"]
         if not isinstance(function, JaxCallbackFunction):
             function = JaxCallbackFunction(function, None)
@@ -169,10 +177,10 @@ def keep_exceptions(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _find_calling_site(callback: Callable[..., Any]) -> str | None:
-    """Return ``file:line`` of the user's code that calls the callback being lowered.
+    """Find the ``file:line`` of the user's code that calls the callback being lowered.
 
-    A library may call it inside of a function, loop or branch, whose equations know the library's
-    lines only. Then the line is the user's call of that function.
+    If a library calls the callback, the equation's own line is the library's. Then the line of the
+    innermost function, loop or branch around the equation is used that is in the user's code.
 
     Args:
         callback: the parameter of the callback's equation.
@@ -330,15 +338,16 @@ def _emit_bellhop_call(
 
 
 def lower_for_program(traced: Any) -> ir.Module:
-    """Lower a traced function to a StableHLO module without functions in JAX's executable.
+    """Lower a traced function to a StableHLO module to merge into another module.
 
-    JAX's own callbacks in it become callbacks of Bellhop.
+    Callbacks of JAX in it become callbacks of Bellhop: JAX would store their Python functions in
+    the executable of the lowered module, but the module is merged into another one.
 
     Args:
         traced: JAX's ``Traced``, the result of ``jax.jit(f).trace(...)``.
 
     Raises:
-        CompileError: if a primitive stores a Python function in JAX's executable; names the
+        CompileError: if another primitive stores a Python function in JAX's executable; names the
             function and the line of the call.
     """
     patch_callback_lowering(_lower_jax_callback, lambda: current_lowering() is not None)

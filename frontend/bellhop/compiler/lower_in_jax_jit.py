@@ -77,7 +77,12 @@ def _compile_host_call(
         executable = run_with_failures(traced.lower().compile)
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
-        """Run the compiled program with ``arguments``; write its results into ``results``."""
+        """Run the compiled program on the host; write its results into ``results``.
+
+        Args:
+            arguments: arguments of the program.
+            results: arrays of the types of the program's results.
+        """
         with use_host():
             values = run_compiled(executable, None, *arguments)
         for result, value in zip(results, values, strict=True):
@@ -89,7 +94,7 @@ def _compile_host_call(
 def _lower_host_call(
     ctx: mlir.LoweringRuleContext, call: _HostCall, jaxpr: Any, operands: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """Emit JAX's own callback that runs a host program, with the tokens that its effects need.
+    """Emit a call of a host program in a ``jax.jit`` module, by JAX's own callback.
 
     Args:
         ctx: context of the lowering rule.
@@ -220,7 +225,7 @@ def has_callbacks(keepalive: Any) -> bool:
 
 
 def check_single_platform(context: mlir.ModuleContext, label: str) -> None:
-    """Raise an error if a ``jax.jit`` module is lowered for export or for several platforms.
+    """Raise an error if JAX lowers a module for export or for several platforms.
 
     Callbacks and circuits are lowered for this process and one platform.
 
@@ -252,14 +257,19 @@ def lower_as_program(
     params: dict[str, Any],
     label: str,
 ) -> list[ir.Value]:
-    """Lower a primitive of Bellhop in a ``jax.jit`` module, as a separate program.
+    """Lower a primitive of Bellhop, such as a circuit, as a program in a ``jax.jit``.
 
-    Circuits use it. On the CPU the program is merged into the module; in a module for a GPU or TPU
-    it is compiled for the host, which JAX's own callback calls; in a module that XLA partitions it
-    runs on the first device. Equal primitives in a module share one program.
+    On the CPU the program is merged into the module; in a module for a GPU or TPU it is compiled
+    for the host, which JAX's own callback calls; in a module that XLA partitions it runs on the
+    first device. Equal primitives in a module share one program.
 
-    ``params`` are the parameters of the primitive's equation; ``label`` describes the circuit in
-    errors. The tokens of the program's ordered effects are read from and set in ``ctx``.
+    Args:
+        ctx: context of the lowering rule. The tokens of the program's ordered effects are read from
+            and set in it.
+        primitive: the primitive.
+        operands: operands of the rule.
+        params: parameters of the primitive's equation.
+        label: description of the circuit, for errors.
 
     Raises:
         NotImplementedError: for ``jax.export``, and for several platforms.

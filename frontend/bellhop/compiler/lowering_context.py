@@ -150,8 +150,8 @@ class LoweringState:
     Attributes:
         program: the Bellhop program that is being lowered; None for a plain ``jax.jit``.
         delegates: whether callbacks are lowered to JAX's own callbacks on the CPU too, for tests.
-        records: whether gates that are lowered now carry the offsets of their parameters, which
-            derivatives need; False in circuits that are not differentiated.
+        records: whether gates that are lowered now have indices of their parameters, by which the
+            runtime computes derivatives; False in circuits that are not differentiated.
     """
 
     program: Lowering | None = None

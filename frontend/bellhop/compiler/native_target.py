@@ -114,8 +114,9 @@ class NativeTarget(CallbackTarget):
 
     Attributes:
         argument_avals: types of the arguments of one call, without batch axes.
-        arrays: C parameters for each array: its ``"pointer"`` alone, also its ``"length"``, also
-            its ``"shape"``, or also its ``"strides"``, as `list_parameters` lists them.
+        arrays: which C parameters an array has, one of ``ARRAY_FORMS``: ``"pointer"``: its pointer
+            alone; ``"length"``: also the number of elements; ``"shape"``: also rank and shape;
+            ``"strides"``: also the strides (`list_parameters`).
         returns_value: whether the only result is the value that the function returns.
         thread_safe: whether elements of a batch may be called at once on several threads.
         keep_subnormals: whether the function computes in the default floating-point environment,
@@ -156,10 +157,14 @@ class NativeTarget(CallbackTarget):
         return _CHECKED_KINDS[kind] if is_searching() else kind
 
     def bind(self, workers: Any = None) -> Callback:
-        """Return the `Callback` by which the runtime calls the C function, without Python.
+        """Return the `Callback` by which the program calls the C function.
 
-        While JAX searches for a NaN or infinity, it is a Python function that calls the C function
-        and checks the results. ``workers`` is unused, as calls are not started on Python's threads.
+        The runtime calls the C function without Python, except while JAX searches for a NaN or
+        infinity: then the `Callback` has a Python function that calls the C function and checks its
+        results.
+
+        Args:
+            workers: unused, as calls are not started on Python's threads.
         """
         del workers
         native = self._bind_native()

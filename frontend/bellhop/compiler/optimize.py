@@ -145,9 +145,11 @@ def optimize(
     stopwatch = Stopwatch()
 
     def observe(name: str, module: ir.Module) -> None:
-        """Record the time since the last pass, and if requested the module's text after this pass.
+        """Record the time that a pass took, and the module's text if stages are kept.
 
-        ``name`` is the name of the pass.
+        Args:
+            name: name of the pass that has just run.
+            module: the module after the pass.
         """
         stopwatch.lap(name, module)
         if keep_stages:
@@ -169,9 +171,11 @@ def optimize(
         }
 
         def run(passes: Sequence[type[Pass]], *, verified: bool = False) -> None:
-            """Run passes over the module with their options.
+            """Run passes over the module, with their options from ``options``.
 
-            ``verified`` says that the module is known to be valid before the first pass.
+            Args:
+                passes: classes of the passes, in order.
+                verified: whether the module is known to be valid before the first pass.
             """
             made = [pass_(**options.get(pass_, {})) for pass_ in passes]
             run_pipeline(module, made, observe, verified=verified)
@@ -236,9 +240,11 @@ def optimize(
 
 
 def _check_meshes(module: ir.Module, device: str) -> None:
-    """Raise an error if a mesh in a module does not have the program's number of devices.
+    """Raise an error if a mesh in a module does not fit the program's devices.
 
-    `device` is the name of the program's device, or of the mesh of a region.
+    Args:
+        module: the module.
+        device: name of the program's device, or of the mesh of a region.
 
     Raises:
         CompileError: if a mesh in the module has several devices, but not the number of devices
@@ -269,8 +275,9 @@ def _has_several_loops(module: ir.Module) -> bool:
 def _suits_older_generator(optimized: str, module: ir.Module) -> bool:
     """Return whether to compile a program with XLA's older code generator.
 
-    True for programs that call the runtime, use small arrays, and have at most ``FEW_KERNELS``
-    kernels or kernels that seldom recur: XLA's newer generator compiles equal kernels once.
+    The older generator compiles a kernel faster; the newer generator compiles equal kernels only
+    once. True for programs that call the runtime, use small arrays, and have at most
+    ``FEW_KERNELS`` kernels or few equal kernels.
 
     Args:
         optimized: MLIR text after the optimising passes.
@@ -316,9 +323,9 @@ def _drop_unused_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
 
 
 def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
-    """Compile a program's regions, which are nested modules, and remove them from its module.
+    """Compile the regions of a program, and remove them from its module.
 
-    A region that only transfers values is not compiled.
+    Each region is a nested module. A region that only transfers values is not compiled.
 
     Args:
         module: a program after convert-accelerate-to-runtime, with a nested module for each region.
@@ -362,9 +369,14 @@ def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> 
 
 
 def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) -> bool:
-    """Return whether a function returns its arguments unchanged, possibly by calls.
+    """Return whether a function returns its arguments unchanged, in the same order.
 
-    A region with such a function only transfers values. ``function`` must have one block.
+    It may pass them through calls of other such functions. A region with such a function only
+    transfers values.
+
+    Args:
+        function: a ``func.func`` with one block.
+        by_name: all functions of the module, by their symbols.
     """
     (block,) = function.regions[0].blocks
     *calls, end = (op.operation for op in block.operations)

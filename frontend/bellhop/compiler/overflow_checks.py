@@ -18,8 +18,8 @@ from bellhop.errors import format_value
 def accepts_number(dtype: np.dtype, value: object) -> bool:
     """Return whether a dtype accepts a Python number that a callback returned.
 
-    Only the kind counts: bool fits all dtypes, int all but bool, float floating-point and complex
-    dtypes, complex only complex dtypes.
+    Only the kind of the number counts, not its value. All dtypes accept a bool, all dtypes but bool
+    an int, floating-point and complex dtypes a float, and complex dtypes a complex number.
     """
     if isinstance(value, bool):
         return True
@@ -87,9 +87,11 @@ def _is_finite(array: np.ndarray) -> Any:
 
 
 def _report_overflow(message: str, site: str) -> None:
-    """Warn, raise or do nothing, as ``np.errstate(over=...)`` requests.
+    """Warn of an overflow, raise an error or do nothing, as ``np.errstate`` requests.
 
-    The warning is attributed to ``site``, the ``file:line`` of the call.
+    Args:
+        message: text of the warning or error.
+        site: ``file:line`` of the call, to which the warning is attributed.
 
     Raises:
         FloatingPointError: under ``np.errstate(over="raise")``.

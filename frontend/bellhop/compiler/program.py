@@ -124,7 +124,7 @@ class Code:
     def needs_call_handle(self) -> bool:
         """Whether each call needs a handle for its arguments and device-resident results.
 
-        True if regions read the caller's arguments, or keep results on their device.
+        True if regions read the caller's arguments, or if results stay on a region's device.
         """
         return self.takes_arguments or bool(self.handle_result_indices)
 
@@ -235,9 +235,14 @@ def merge_program(ctx: mlir.LoweringRuleContext, code: Code) -> str:
 
 
 def _merge_meshes(context: mlir.ModuleContext, module: ir.Module) -> None:
-    """Move a program's meshes into JAX's module; ``merge_mlir_modules`` does not.
+    """Move a program's meshes into the module that JAX is lowering.
 
-    Meshes whose names are taken are renamed, with their uses in ``module``, the program's module.
+    ``merge_mlir_modules`` does not move them. A mesh whose name is taken there is renamed, together
+    with its uses.
+
+    Args:
+        context: JAX's context of the module that is being lowered.
+        module: the program's module.
     """
     for mesh in find_meshes(module):
         name = string_attribute(mesh, "sym_name")
@@ -277,7 +282,7 @@ def call_program(
 
 
 def table_handle(table: CallbackTable | CallWithArguments) -> np.ndarray:
-    """Return the address of a callback table, or of the data of one call, as uint32[2].
+    """Return the address of a callback table, or of one call's data, as uint32[2].
 
     A program takes it as its last argument, by which its custom calls find the Python functions.
     """

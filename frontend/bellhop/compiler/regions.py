@@ -111,7 +111,7 @@ class Region:
         _check_memory(self._executable, name, site, target)
 
     def __call__(self, *arguments: np.ndarray) -> Any:
-        """Run the region: copy arguments to its device and fetched results back.
+        """Run the region: copy arguments to its device, and results back to the host.
 
         Args:
             *arguments: arrays from the program. For a value that is already on the region's device,
@@ -122,7 +122,7 @@ class Region:
             stay on the device.
 
         Raises:
-            RuntimeError: if the device waits for the callback that calls this.
+            RuntimeError: if the region's device waits for the callback that calls the region.
         """
         check_device_not_waiting(self._device, self.name)
         resolved = self._buffers.resolve_arguments(arguments)
@@ -217,10 +217,10 @@ class Region:
         )
 
     def as_callback(self, site: str) -> Callback:
-        """Wrap the region in a `Callback`, the C++ object by which a program runs it on its device.
+        """Make the C++ object, a `Callback`, by which a program runs this region.
 
-        A region is a function that the user passed to `accelerate`; ``site`` is the ``file:line``
-        of the user's call.
+        Args:
+            site: ``file:line`` of the user's call.
         """
         where = describe_target(self.target)
         return Callback(
@@ -267,6 +267,12 @@ def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
 
 def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target: Target) -> None:
     """Raise an error if a compiled region needs more memory than a device has.
+
+    Args:
+        executable: the compiled region.
+        name: name of the user's function, for the error.
+        site: ``file:line`` of the user's call, for the error.
+        target: device or sharding of the region.
 
     Raises:
         CompileError: naming the memory that is needed and available.
