@@ -209,10 +209,12 @@ class AheadOfTime(Inspectable):
         return jax.eval_shape(self._bind_static(call.static), *call.args, **call.kwargs)
 
     def _bind_static(self, static: Static) -> Callable[..., Any]:
-        """Return a function of the dynamic arguments that calls the user's function uncompiled.
+        """Return a function of the dynamic arguments that calls the user's function.
 
-        It passes the static arguments `static` too. A surrounding trace includes the user's
-        function.
+        The user's function is not compiled, so a surrounding trace includes its operations.
+
+        Args:
+            static: the static arguments, which the returned function passes too.
         """
 
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -239,9 +241,9 @@ class AheadOfTime(Inspectable):
     def _report_compilation(self) -> Iterator[None]:
         """Print the times of compilation stages in a ``with`` block, if `verbose` is set.
 
-        They go to the option ``logfile``, by default standard error, when the block ends. If
-        nothing was compiled in the block, nothing is printed; else `_is_unseen` is set, so that the
-        next execution reports its circuits.
+        The report is printed when the block ends, to the option ``logfile``, by default standard
+        error. If nothing was compiled in the block, nothing is printed; else `_is_unseen` is set,
+        so that the next execution reports its circuits.
         """
         if not self.compile_options.verbose:
             yield

@@ -25,11 +25,11 @@ AUTOGRAD_TYPES: tuple[type[Any], ...] = tensor, ArrayBox
 
 
 def is_from_autograd(args: Args, kwargs: Kwargs) -> bool:
-    """Return whether a call has PennyLane tensors or autograd's boxes among its arguments.
+    """Return whether a call has PennyLane tensors or autograd's boxes as arguments.
 
-    `call_from_autograd` makes such calls. Tensors count as positional arguments only: inside of
-    containers and in keyword arguments, JAX takes them as NumPy arrays. Boxes, the tracers of
-    autograd, count anywhere.
+    If so, `call_from_autograd` must make the call. Tensors count as positional arguments only:
+    inside of containers and in keyword arguments, JAX takes them as NumPy arrays. Boxes, the
+    tracers of autograd, count anywhere.
     """
     return any(type(arg) is tensor for arg in args) or _has_box(args, kwargs)
 
@@ -71,7 +71,9 @@ def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a qjit function that autograd differentiates, and record the call.
+    """Call a qjit function that autograd differentiates, as one autograd primitive.
+
+    Autograd records the call, and differentiates it by the function's VJP.
 
     Args:
         function: the `QJIT` object.
@@ -123,7 +125,7 @@ def _is_inexact(array: Operand) -> bool:
 
 @primitive  # type: ignore[untyped-decorator]
 def _call(function: FlatFunction, *arrays: Operand) -> tuple[Any, ...]:
-    """Call a `FlatFunction`, as a primitive that autograd can differentiate.
+    """Call a `FlatFunction` on arrays; a primitive that autograd differentiates.
 
     Args:
         function: the function of flat arrays.

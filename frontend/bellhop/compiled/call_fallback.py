@@ -79,9 +79,9 @@ class CallInterface(AheadOfTime, CompiledCall):
     _transformed: TransformedJit
 
     def _choose_fast_calls(self) -> None:
-        """Update `_fast`, by which C++ calls the function's ``jax.jit`` without Python code.
+        """Update `_fast`, with which C++ calls the ``jax.jit`` without Python code.
 
-        Called after every compilation and every slow call. `_fast` is None if all calls need
+        Called after every compilation and every slow call. `_fast` becomes None if all calls need
         Python: before anything is compiled or called, with `verbose`, if a program prints or shows
         progress, or if arguments may have to be copied or converted in Python first.
         """
@@ -129,7 +129,7 @@ class CallInterface(AheadOfTime, CompiledCall):
     def _call_slow_path(
         self, fast_result: Any, fast_error: BaseException | None, args: Any, kwargs: Any
     ) -> Any:
-        """Call the function through Python code, if C++ could not call it or finish the call.
+        """Call the function through Python code, if C++ could not make or finish the call.
 
         ``CompiledCall`` (C++) calls this method. It handles calls under JAX transformations,
         PennyLane tensors, and reports, and translates exceptions.
@@ -140,6 +140,9 @@ class CallInterface(AheadOfTime, CompiledCall):
             fast_error: exception of the call from C++, or None.
             args: positional arguments of the user's call.
             kwargs: keyword arguments of the user's call.
+
+        Returns:
+            the function's result.
 
         Raises:
             Exception: of a callback, as the callback raised it, or of XLA.
@@ -222,11 +225,14 @@ class CallInterface(AheadOfTime, CompiledCall):
             raise
 
     def _run_slow_path(self, call: CallArgs) -> Any:
-        """Run a call that is measured, or that needs a spare device since the CPU client is busy.
+        """Run a call whose time is measured, or for which JAX's CPU client is too busy.
 
         Calls are measured for `verbose`, profiles and recordings; a measured call waits for its
-        results. Profiles get its duration and circuits. JAX's CPU client is busy if it executes
-        many programs at once.
+        results. Profiles get its duration and circuits. The client is too busy if it executes many
+        programs at once: then a spare device runs the program.
+
+        Args:
+            call: the arguments of the call.
 
         Returns:
             the function's result, or `PendingResults`.
@@ -261,16 +267,21 @@ class CallInterface(AheadOfTime, CompiledCall):
             record_span(f"circuit, {backend}", name, "", profile_clock(), False)
 
     def _measure_stages(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a function that runs a call, to compile first, and to time both.
+        """Wrap a function that runs a call: compile first, then run, and time both.
 
-        `run` takes the `CallArgs`. The returned function also prints reports if `verbose` is set.
+        Args:
+            run: takes the `CallArgs` and returns the result.
+
+        Returns:
+            a function with the same argument and result, which also prints reports if `verbose` is
+            set.
         """
 
         def run_measured(call: CallArgs) -> Any:
-            """Compile and run the call's program, record the times, and wait for its arrays.
+            """Compile the program of a call, run it, record the times, and return the result.
 
-            The first time after a compilation that was reported, print which backend ran each
-            circuit.
+            The arrays of the result are ready. At the first execution after a compilation that was
+            reported, the backend of each circuit is printed.
             """
             with self._report_compilation():
                 self._runner.compile(call)

@@ -26,12 +26,12 @@ class CircuitReport:
         self._recorder.stop()
 
     def format_lines(self) -> list[str]:
-        """Return a line with the number of executions and the backend for each QNode that ran.
+        """Format how often and where each QNode ran, one line for each QNode.
 
-        The executions since the ``with`` block began count. For example ``ran circuit (file.py:3) 2
-        times in the engine, once with its derivative by the plugin``: a comma separates backends,
-        and executions with and without derivative. "The plugin" is the plugin of the QNode's
-        device.
+        For example ``ran circuit (file.py:3) 2 times in the engine, once with its derivative by the
+        plugin``: a comma separates backends, and executions with and without derivative. "The
+        plugin" is the plugin of the QNode's device. The executions since the beginning of the
+        ``with`` block count.
         """
         counts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for kind, name, _, definition, calls, *_ in self._recorder.rows():

@@ -60,7 +60,12 @@ class FlatFunction:
         """
 
         def pull(*leaves: Operand) -> list[Any]:
-            """Return the cotangents of the active arguments, for `FlatFunction.pullback`."""
+            """Compute the cotangents of the active arguments by ``jax.vjp``.
+
+            Args:
+                *leaves: all arguments of the function, then one cotangent for each
+                    floating-point or complex result.
+            """
             args, cotangents = leaves[: len(active)], leaves[len(active) :]
             results, transpose = jax.vjp(*self._restrict_to_active(args, active))
             pairs = zip(cotangents, results, strict=True)
@@ -87,7 +92,7 @@ class FlatFunction:
         return self._derive("jvp", active, push)
 
     def vmap(self, axes: tuple[int | None, ...], size: int) -> "FlatFunction":
-        """Return the function batched by ``jax.vmap``; its results have the batch axis first.
+        """Return the function batched by ``jax.vmap``; its results have the batch axis 0.
 
         Args:
             axes: batch axis of each argument; None for an argument without one.
@@ -97,11 +102,12 @@ class FlatFunction:
         return self._derive("vmap", (axes, size), lambda *leaves: each(*leaves), self.latest)
 
     def _restrict_to_active(self, args: Sequence[Any], active: tuple[bool, ...]) -> tuple[Any, ...]:
-        """Prepare the arguments of ``jax.vjp`` or ``jax.jvp`` for some differentiated arguments.
+        """Build the function of the active arguments only, for ``jax.vjp`` or ``jax.jvp``.
 
         Args:
             args: all arguments.
-            active: for each argument, whether it is differentiated; inactive arguments are fixed.
+            active: for each argument, whether it is differentiated; the other arguments are
+                constants of the new function.
 
         Returns:
             the tuple ``(function, *active_args)``. ``function`` takes the active arguments and
@@ -109,7 +115,10 @@ class FlatFunction:
         """
 
         def active_function(*active_args: Any) -> list[Any]:
-            """Call the function with fixed inactive arguments; return inexact results."""
+            """Call the function with new active arguments; return its inexact results.
+
+            Inexact results are floating-point and complex. Inactive arguments are fixed.
+            """
             remaining = iter(active_args)
             all_args = [
                 next(remaining) if yes else arg for arg, yes in zip(args, active, strict=True)

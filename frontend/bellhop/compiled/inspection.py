@@ -65,6 +65,14 @@ class Inspectable:
         @public_function
         def __getattr__(self, name: str) -> Any:
             # Python comes here too if a property has raised an AttributeError.
+            """Raise the error for an attribute that does not exist, or has no value yet.
+
+            Python calls it if the usual look-up of the attribute fails.
+
+            Raises:
+                NotCompiledError: for a property such as ``mlir``, if nothing is compiled.
+                AttributeError: for all other names, with advice on attributes of Catalyst.
+            """
             is_property = isinstance(getattr(type(self), name, None), property)
             if is_property and "_programs" in self.__dict__:
                 self._newest_entry()

@@ -132,7 +132,7 @@ class LoadedFunction(QJIT[Any, Any]):
     def _call_slow_path(
         self, fast_result: Any, fast_error: BaseException | None, args: Args, kwargs: Kwargs
     ) -> Any:
-        """Call the loaded program through Python code, if C++ could not call it or finish the call.
+        """Call the loaded program through Python code, if C++ could not make the call.
 
         Arguments and result are as for ``CallInterface._call_slow_path``.
 
@@ -189,9 +189,14 @@ class LoadedFunction(QJIT[Any, Any]):
         )
 
     def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
-        """Convert the saved, optimised module for these argument types; nothing is traced.
+        """Convert the saved, optimised module for some argument types to a program.
 
-        Each argument is a flattened pytree (``FlatTree``) of tracers; `static` is empty.
+        Nothing is traced, and the optimising passes are skipped.
+
+        Args:
+            static: empty, as a loaded function has no static arguments.
+            args: positional arguments, each a flattened pytree (``FlatTree``) of tracers.
+            kwargs: keyword arguments, as `args`.
 
         Raises:
             TypeError: if no saved program has these types.

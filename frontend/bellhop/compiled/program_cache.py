@@ -48,13 +48,13 @@ class CachedProgram:
         )
 
     def replace_module(self, stage: str, text: str, table: CallbackTable) -> "CachedProgram":
-        """Return a program compiled from MLIR text that replaces one stage's module.
+        """Compile a copy of this program from other MLIR text for one of its stages.
 
         Only the passes after that stage run.
 
         Args:
             stage: name of the pass after which the module is replaced, or ``"lowered"``.
-            text: MLIR text of the replacement.
+            text: MLIR text of the new module.
             table: receives the Python functions that the program calls.
 
         Raises:
@@ -83,7 +83,13 @@ class CachedProgram:
 class ProgramCache:
     """All compiled programs of one qjit function.
 
-    Each `QJIT` creates one. The flags are true if they hold for any program since the start.
+    Each `QJIT` creates one. A flag is set when the first program with the property is compiled,
+    and never reset.
+
+    Args:
+        make: compiles the program of a new signature; takes static, positional and keyword
+            arguments.
+        table: callback table that all programs of the function share.
 
     Attributes:
         entries: the programs, in the order of compilation.
@@ -117,9 +123,13 @@ class ProgramCache:
     def compile(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
         """Compile the program of a signature, add it to this cache and update the flags.
 
-        Each argument is a flattened pytree (``FlatTree``). If `schedule_replacement` replaced a
-        module of the program with this signature, the replaced module is compiled. An older program
-        of the signature stays in `entries`.
+        If `schedule_replacement` replaced a module of the program with this signature, the replaced
+        module is compiled. An older program of the signature stays in `entries`.
+
+        Args:
+            static: the static arguments.
+            args: positional arguments, each a flattened pytree (``FlatTree``).
+            kwargs: keyword arguments, as `args`.
         """
         replaced = self._replacement
         if replaced is not None and replaced[0].matches(static, args, kwargs):
@@ -154,10 +164,10 @@ class ProgramCache:
         return next(matching, None)
 
     def schedule_replacement(self, stage: str, text: str) -> None:
-        """Replace a stage's module when the newest program is compiled again.
+        """Replace a module of the newest program at its next compilation (`compile`).
 
         Args:
             stage: name of the pass after which the module is replaced, or ``"lowered"``.
-            text: MLIR text of the replacement.
+            text: MLIR text of the new module.
         """
         self._replacement = self.entries[-1], stage, text

@@ -16,10 +16,14 @@ _SIZE = 2**15
 
 
 def preallocate_frames(function: _Function) -> _Function:
-    """Replace ``__code__`` so that a thousand nested frames fit in its chunk.
+    """Give a function a large frame, so that calls below it need no new memory.
 
-    Tracing below the function is then equally fast at all stack depths. Pages of the chunk that are
-    never touched use no memory.
+    CPython allocates a memory chunk for the frame that has room for about a thousand nested frames.
+    So tracing below the function is equally fast at all stack depths. Memory of the chunk that is
+    never touched is not used.
+
+    Args:
+        function: Python function, whose ``__code__`` is replaced in place.
 
     Returns:
         `function` itself.

@@ -241,7 +241,11 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         """Compile and cache the program of a new signature, when JAX traces the call.
 
         Also writes the program's stages to a new ``workspace``, if ``keep_intermediate`` is set.
-        Each argument is a flattened pytree (``FlatTree``) of tracers.
+
+        Args:
+            static: the static arguments.
+            args: positional arguments, each a flattened pytree (``FlatTree``) of tracers.
+            kwargs: keyword arguments, as `args`.
 
         Returns:
             the program's executable part, and the ``PyTreeDef`` of the function's result.
@@ -259,6 +263,9 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
 
         JAX requests it under ``jax.disable_jit``, and after a run whose result ``jax.debug_nans``
         or ``jax.debug_infs`` rejects, to find the operation. Each argument is a pytree of values.
+
+        Returns:
+            the function's result.
 
         Raises:
             FloatingPointError: if a program with effects has run and its result is rejected.
@@ -293,13 +300,13 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         return lowered.compile(compiler_options)
 
     def _replace_module(self, stage: str, text: str) -> None:
-        """Recompile the newest program at its next call, with one stage's module replaced.
+        """Compile the newest program again at its next call, from another module.
 
         Implements ``bellhop.debug.replace_ir``.
 
         Args:
             stage: name of the pass after which the module is replaced, or ``"lowered"``.
-            text: MLIR text of the replacement.
+            text: MLIR text of the new module.
 
         Raises:
             NotCompiledError: if nothing is compiled yet.

@@ -41,7 +41,7 @@ class _CallForm:
 
 
 class SavedCalls:
-    """Finds the saved program for a loaded function's call; arranges arguments.
+    """Finds the saved program for a call of a loaded function; arranges its arguments.
 
     ``f(1.0, scale=2.0)``, ``f(x=1.0, scale=2.0)`` and ``f(1.0, 2.0)`` are the same call, and so is
     ``f(1.0)`` if 2.0 is the default of ``scale``; a saved program takes one of these forms.
@@ -79,12 +79,14 @@ class SavedCalls:
         gives ``((3.0,), {"scale": 4.0})``.
 
         Returns:
-            the arranged positional and keyword arguments: in the form of the program that has their
-            types, else of the first program that takes these parameters. The arguments themselves
-            if no program takes these parameters, or the Python signature is unknown.
+            the positional and keyword arguments: in the form of the program that has their types,
+            else of the first program that takes these parameters. They are unchanged if they have
+            the form of a saved program, if no program takes these parameters, or if the Python
+            signature is unknown.
 
         Raises:
-            TypeError: if the function's signature does not accept them.
+            TypeError: if they have to be rearranged, and the function's signature does not accept
+                them.
         """
         if not kwargs and len(args) in self._known_counts:
             return args, kwargs
@@ -121,7 +123,9 @@ class SavedCalls:
     def get_declared_signature(self, number: int, name: str) -> DeclaredSignature:
         """Return the argument types that the saved function's annotations declared.
 
-        `number` is the index of the saved program with these types.
+        Args:
+            number: index of the saved program that has these types.
+            name: name of the function, for errors.
 
         Raises:
             Malformed: if that program takes keyword arguments, or the file has no signature.
@@ -159,9 +163,12 @@ class SavedCalls:
         return f"The file has programs for the arguments {saved}."
 
     def _keys(self, count: int) -> tuple[_Key, ...]:
-        """Return the keys of `count` positional arguments: names, then indices in ``*args``.
+        """Return the keys of positional arguments: names, then indices in ``*args``.
 
         For ``f(x, *args)`` and three arguments: ``("x", 0, 1)``.
+
+        Args:
+            count: number of positional arguments.
         """
         return (*self._names[:count], *range(count - len(self._names)))
 
@@ -174,10 +181,14 @@ class SavedCalls:
     def _arrange_as(
         self, form: _CallForm, given: dict[_Key, Any]
     ) -> tuple[Args, dict[str, Any]] | None:
-        """Arrange a call's arguments as one saved program takes them.
+        """Arrange a call's arguments in the form that one saved program takes.
 
         Missing arguments get their defaults; surplus arguments must equal their defaults, which the
         program contains as constants.
+
+        Args:
+            form: the form of the saved program's arguments.
+            given: the arguments of the call, by parameter name or index in ``*args``.
 
         Returns:
             ``(args, kwargs)``, or None if the arguments do not match.
@@ -230,8 +241,12 @@ def _types_match(
 ) -> bool:
     """Return whether arguments have a saved program's structure, shapes and dtypes.
 
-    False also for leaves that are not arrays. `types` has the types of the program's positional and
-    keyword arguments; `args` and `kwargs` have values, tracers or types.
+    False also for leaves that are not arrays.
+
+    Args:
+        types: types of the program's positional arguments, and of its keyword arguments.
+        args: positional arguments of a call: values, tracers or types, each flattened.
+        kwargs: keyword arguments of the call, as `args`.
     """
     wanted, wanted_tree = jax.tree.flatten(types)
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))

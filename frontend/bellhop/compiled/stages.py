@@ -137,8 +137,9 @@ class Traced(_Stage):
         jax_stage: JAX's ``Traced``.
         function: name of the user's function.
         jaxpr: closed jaxpr of the user's function.
-        lower: returns the next stage.
-        lower_as_jit: lowers the function as a ``jax.jit``, with JAX's options.
+        lower: function without arguments that returns the program as `Lowered`.
+        lower_as_jit: lowers the function as a plain ``jax.jit``; takes options of JAX's
+            ``Traced.lower``, and returns JAX's ``Lowered``.
 
     Attributes:
         jaxpr: closed jaxpr of the user's function.

@@ -47,6 +47,10 @@ class TracedFunction:
 
     Each `QJIT` creates one, and keeps it as long as it lives.
 
+    Args:
+        function: the user's function; converted by autograph if that option is set.
+        options: options of ``qjit``.
+
     Attributes:
         static: the static arguments, as `StaticArguments`; false if there are none.
         converted: the function that is traced: the original, or its conversion by autograph.
@@ -94,7 +98,18 @@ class TracedFunction:
         """
 
         def run(static: Static, /, *args: Any, **kwargs: Any) -> Any:
-            """Call the user's function with its effects in program order, for the ``jax.jit``."""
+            """Run the user's function with its effects in program order.
+
+            JAX traces it, as the function of the ``jax.jit``.
+
+            Args:
+                static: the static arguments.
+                *args: dynamic positional arguments, pytrees.
+                **kwargs: dynamic keyword arguments, pytrees.
+
+            Returns:
+                the result of the user's function.
+            """
             leaves, in_tree = jax.tree.flatten((args, kwargs))
             out_tree = None
 
@@ -124,7 +139,10 @@ class TracedFunction:
         return self.place_result(self.run_uncompiled(static, args, kwargs))
 
     def place_result(self, result: PyTree) -> Any:
-        """Move the arrays of a function's result to the devices in the option `out_shardings`.
+        """Move the arrays of a function's result to the devices of ``out_shardings``.
+
+        Args:
+            result: the result, a pytree.
 
         Returns:
             the same pytree with the arrays on their devices; `result` itself if the option is None.
@@ -165,7 +183,9 @@ class TracedFunction:
         )
 
     def check_numpy_arrays(self, args: Args, kwargs: Kwargs) -> None:
-        """Raise a clear error for a masked array, or one in another machine's byte order.
+        """Raise a clear error for a masked array, or an array in another byte order.
+
+        The byte order is compared with this machine's.
 
         Raises:
             TypeError: naming the first such argument, or a dictionary whose keys cannot be sorted.
@@ -201,7 +221,7 @@ class TracedFunction:
             add_note(failed, f"{note}value of another traced function or loop. {ADVICE_ON_LEAKS}")
 
     def check_not_passed_twice(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
-        """Raise a clear error if an execution failed since a donated array was passed twice.
+        """Raise a clear error if a call failed because a donated array was passed twice.
 
         Does nothing if no array was passed twice, or none is donated.
 
@@ -263,7 +283,8 @@ class TracedFunction:
         def flat_function(*leaves: Operand) -> list[Any]:
             """Call the user's function with flat arguments; return its result's leaves.
 
-            Sets ``out_tree`` and ``out_targets`` of the surrounding function, and the table's seed.
+            Sets ``out_tree`` and ``out_targets`` of the enclosing method, and the seed of the
+            table if a quantum device offers a seed and the user passed none.
             """
             nonlocal out_tree, out_targets
             given = unflatten_call(*jax.tree.unflatten(in_tree, leaves))

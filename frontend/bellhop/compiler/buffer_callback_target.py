@@ -129,8 +129,8 @@ class ZeroedBufferCallbackTarget(BufferCallbackTarget):
     def _as_leaf_function(self) -> Callable[..., Any]:
         """Return a function of flat arrays that zeroes the output buffers before the call.
 
-        It takes the output buffers and then the leaves of the arguments, and calls the user's function.
-        A buffer that reuses the memory of an argument is not zeroed.
+        It takes the output buffers and then the leaves of the arguments, and calls the user's
+        function. A buffer that reuses the memory of an argument is not zeroed.
         """
         function = super()._as_leaf_function()
         # An output that reuses an argument's memory holds the argument.

@@ -352,10 +352,10 @@ class CallbackTarget:
         )
 
     def tangent_error(self) -> DifferentiableCompileError:
-        """Return the error for reverse mode through a report of a tangent, such as a print.
+        """Return the error for reverse mode through a report whose argument is a tangent.
 
-        A report has no results. Reverse mode does not compute tangents, so there would be no value
-        to report.
+        A report, such as a print, has no results. Reverse mode does not compute tangents, so there
+        would be no value to report.
         """
         return DifferentiableCompileError(
             f"{self.name_and_site} has a tangent argument, which "
