@@ -132,6 +132,7 @@ def save_programs(
 
     Args:
         path: path of the file, which is replaced if it exists.
+        name: name of the function.
         signature: docstring and signature of the function.
         programs: for each program: the program, the pytree ``(args, kwargs)`` of its types, and its
             result's ``PyTreeDef``.
@@ -293,13 +294,16 @@ def name_file_errors(path: Any) -> Iterator[None]:
 
 
 def _check_is_saved_function(content: bytes) -> None:
-    """Raise an error unless a file begins like the zip archives of `save_programs`.
+    """Raise an error unless a file begins like the files that `save_programs` writes.
+
+    These are zip archives whose first member is the metadata.
 
     Args:
         content: bytes of the whole file.
 
     Raises:
-        CompileError: if the file is empty, or is another file; the message tells them apart.
+        CompileError: if the file is empty, another zip archive, or a file of another kind; the
+            message names the case.
     """
     if not content:
         raise CompileError(
@@ -317,7 +321,7 @@ def _check_is_saved_function(content: bytes) -> None:
 
 
 def _describe_excess(metadata: bytes) -> str | None:
-    """Describe which size limit of a saved file's metadata is exceeded.
+    """Describe the size limit that a saved file's metadata exceeds, if any.
 
     Args:
         metadata: the metadata as JSON.

@@ -34,10 +34,10 @@ class PlainDefault:
 
 @dataclass(frozen=True)
 class ShownDefault:
-    """A parameter's default value in a file, of which only the ``repr`` is saved.
+    """A parameter's default value in a file, saved only as its text, the ``repr``.
 
     Used for a value that cannot be saved itself, such as an array. The loaded function shows the
-    text in its signature.
+    text in its signature, but cannot use the value.
 
     Attributes:
         kind: ``"text"``, which distinguishes the kinds of default values in JSON.
@@ -173,8 +173,9 @@ def decode_signature(saved: SavedSignature, resolver: NameResolver) -> inspect.S
 def _encode_default(default: object) -> PlainDefault | ShownDefault:
     """Convert a parameter's default value to data for a saved file.
 
-    A value of numbers, strings and containers that can be saved is stored itself; of all other
-    values the text is stored.
+    Returns:
+        the value itself, as a `PlainDefault`, if it consists of numbers, strings and containers
+        that can be saved; else its text, as a `ShownDefault`.
     """
     leaves, tree = jax.tree.flatten(default)
     if all(type(leaf) in (bool, int, float, str) for leaf in leaves):
@@ -187,9 +188,11 @@ def _encode_default(default: object) -> PlainDefault | ShownDefault:
 
 
 def _decode_default(default: PlainDefault | ShownDefault, resolver: NameResolver) -> Any:
-    """Convert a parameter's default value in a file to the value, or to a `Shown` placeholder.
+    """Convert a default value in a file to the value, or to a `Shown` placeholder.
 
-    ``resolver`` resolves the classes of named tuples in the value.
+    Args:
+        default: the default value in the file. A `ShownDefault` becomes a placeholder.
+        resolver: resolves the classes of named tuples in the value.
 
     Raises:
         Malformed: if the numbers of leaves in structure and data differ.

@@ -53,9 +53,14 @@ _COMMON_FIELDS = typing.get_type_hints(CallbackTarget)
 
 
 def _added_fields(kind: type[CallbackTarget]) -> dict[str, Any]:
-    """Return the types of the fields that a subclass adds to `CallbackTarget`, by name.
+    """Find the fields that a subclass adds to `CallbackTarget`, with their types.
 
-    Each type is a union with None, since records of other callbacks have None in these fields.
+    Args:
+        kind: the subclass.
+
+    Returns:
+        the type of each field by its name, as a union with None: a callback in a file has the
+        fields of all subclasses, and fields that its own class does not have are None.
     """
     hints = typing.get_type_hints(kind)
     return {name: form | None for name, form in hints.items() if name not in _COMMON_FIELDS}
@@ -76,10 +81,13 @@ TARGET = {
 
 
 def encode_target(target: CallbackTarget) -> dict[str, Any]:
-    """Convert a callback to a dictionary of its fields, for JSON; ``TARGET`` has their types.
+    """Convert a callback to a dictionary of its fields, for JSON.
+
+    ``TARGET`` has the types of the fields.
 
     Raises:
-        CompileError: if a function, structure or type in it cannot be saved.
+        CompileError: for a callback of JAX itself, and if a function, structure or type in the
+            callback cannot be saved.
     """
     what = target.name_and_site
     arguments, results = f"the arguments of {what}", f"the result of {what}"
@@ -147,11 +155,17 @@ def decode_target(record: dict[str, Any], resolver: NameResolver) -> CallbackTar
 
 
 def _verify_own_function(target: CallbackTarget) -> None:
-    """Raise `Malformed` if a file calls a function of Bellhop with options that it cannot have.
+    """Raise an error if a file passes a function of Bellhop impossible options.
 
     For example, a function that returns its results must not get output buffers: it would not
     write to them, and they would show another program's data. ``print`` is checked like Bellhop's
     functions; a user's function may have any options. `verify_call` checks the types of the calls.
+
+    Args:
+        target: a callback of the file.
+
+    Raises:
+        Malformed: if no program of Bellhop calls the function with these options.
     """
     function = target.function
     if function is print:
@@ -169,7 +183,7 @@ def _verify_own_function(target: CallbackTarget) -> None:
 
 
 def verify_call(target: CallbackTarget, kind: str, inputs: Sequence[ShapedArray]) -> None:
-    """Raise an error unless a call in a file's module has a kind and types that its callback takes.
+    """Raise an error unless a callback takes the kind and types of a file's call.
 
     Args:
         target: the callback.
@@ -285,10 +299,13 @@ def decode_aval(aval: SavedAval) -> ShapedArray:
 
 
 def verify_shape(aval: Any) -> None:
-    """Raise `Malformed` if an array's type in a file has a shape that arrays cannot have.
+    """Raise an error if an array type in a file has a shape that no array can have.
 
     Args:
         aval: the type, with ``dtype`` and ``shape``.
+
+    Raises:
+        Malformed: for negative sizes, more than 64 axes, or 2**48 elements or more.
     """
     shape = aval.shape
     sizes = [max(size, 1) for size in shape[:_MOST_AXES]]

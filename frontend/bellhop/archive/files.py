@@ -26,7 +26,8 @@ def read_file(path: Path) -> bytes:
     """Read the whole content of the file that a user passed to ``bellhop.load``.
 
     Raises:
-        OSError: if it cannot be read; of the subclass that Python chose, with advice.
+        OSError: if it cannot be read, with advice; the subclass is Python's, such as
+            FileNotFoundError.
     """
     try:
         return path.read_bytes()

@@ -81,7 +81,9 @@ def _verify_fields(fmt: str, *, depth: int) -> int:
 
 
 def _verify_widths(specification: str) -> int:
-    """Return the sum of the numbers in a format specification, its width and precision.
+    """Sum the numbers in a format specification: its width and its precision.
+
+    For example ``"10.3f"`` gives 13.
 
     Raises:
         ValueError: for a number of more than four digits.
@@ -96,7 +98,11 @@ def _verify_widths(specification: str) -> int:
 
 
 class _LimitedFormatter(string.Formatter):
-    """Formatter that checks widths which values determine, as in ``{:{width}}``."""
+    """Formatter that rejects widths and precisions of more than four digits.
+
+    It checks them when it formats a value, so also a width that another value determines, as in
+    ``{:{width}}``.
+    """
 
     def format_field(self, value: Any, format_spec: str) -> str:
         """Format a value, unless its specification has a number of more than four digits.

@@ -35,7 +35,9 @@ class ImportedRecord:
 
 @dataclass(frozen=True)
 class BuiltinRecord:
-    """A function of Bellhop, or ``print``, in a file; ``load`` accepts it without ``trust=True``.
+    """A function of Bellhop, or ``print``, in a file: its class and arguments.
+
+    ``load`` accepts it without ``trust=True``.
 
     Attributes:
         kind: ``"bellhop"``, which distinguishes the kinds of functions in JSON.
@@ -72,10 +74,13 @@ _LINALG_PREFIX = "jax.numpy.linalg:"
 
 @functools.cache
 def _get_linalg_types() -> dict[str, type[Any]]:
-    """Return the named tuple classes that functions of ``jax.numpy.linalg`` return, by name.
+    """Return the named tuple classes that functions of ``jax.numpy.linalg`` return.
 
-    A name, as in a file, is ``"jax.numpy.linalg:EighResult"``. Files may contain these classes
-    without trust. JAX does not export them, so they are found by abstract evaluation.
+    Files may contain these classes without trust. JAX does not export them, so they are found by
+    abstract evaluation.
+
+    Returns:
+        the classes by their names in a file, such as ``"jax.numpy.linalg:EighResult"``.
     """
     matrix = jax.ShapeDtypeStruct((1, 1), float)
     linalg = jax.numpy.linalg
@@ -119,13 +124,15 @@ class NameResolver:
         self.trust = trust
 
     def find_missing(self, record: Any) -> list[str]:
-        """List the functions and classes that a file names without being allowed to.
+        """List the functions and classes that a file names, but may not use.
+
+        It may use functions and classes that the user passed to ``load``, and classes of JAX.
 
         Args:
             record: data of the file: nested dictionaries, sequences and dataclasses.
 
         Returns:
-            their names, sorted; empty for a trusted file.
+            the names that are not allowed, sorted; empty for a trusted file.
         """
         if self.trust:
             return []
@@ -133,14 +140,14 @@ class NameResolver:
         return sorted(name for name in names if _find_linalg_type(name) is None)
 
     def resolve_function(self, function: Function) -> Callable[..., Any]:
-        """Resolve a callback's function in a file to the Python or C function itself.
+        """Find the Python or C function that a callback in a file calls.
 
         Args:
             function: the function as `encode_function` stored it.
 
         Raises:
             CompileError: if the function is not allowed, or cannot be imported or loaded.
-            Malformed: if it is not a function of Bellhop but claims to be.
+            Malformed: for a function of Bellhop that does not exist, or has invalid arguments.
         """
         if isinstance(function, BuiltinRecord):
             if function == BuiltinRecord("bellhop", _PRINT, None):
@@ -173,7 +180,10 @@ class NameResolver:
             ) from error
 
     def get_tuple_class(self, named: ImportedRecord) -> type[Any]:
-        """Resolve a class of named tuples in a file to the class itself.
+        """Find the class of named tuples that a file names.
+
+        Args:
+            named: the class, by name.
 
         Raises:
             CompileError: if the name is not allowed, or does not refer to a class of named tuples.
@@ -188,7 +198,10 @@ class NameResolver:
         return found
 
     def _object(self, name: str) -> Any:
-        """Resolve a name in a file: a function of the user, a class of JAX, or an import.
+        """Find the function or class with a name in a file.
+
+        It is an object that the user passed to ``load``, or a class of JAX; for a trusted file,
+        any other name is imported.
 
         Args:
             name: ``module:qualname``.

@@ -75,7 +75,9 @@ def find_plugin(name: str, *, import_any: bool = False) -> tuple[str, str]:
 
 
 def _interface(class_: Any) -> tuple[Any, Any]:
-    """Call ``get_c_interface`` of a PennyLane device class, which names its compiled plugin.
+    """Return factory function and library of a PennyLane device's plugin.
+
+    Calls the static method ``get_c_interface`` of the device class.
 
     Args:
         class_: a class, or any other object.

@@ -38,10 +38,11 @@ def digest(members: Mapping[str, bytes]) -> bytes:
 
 
 def verify_number_of_members(content: bytes) -> None:
-    r"""Raise an error if an archive has many more members than a saved function can have.
+    r"""Raise an error if an archive has many more members than a saved function has.
 
-    Their signatures, ``PK\1\2``, are counted before ``zipfile`` makes an object for each. The
-    bound is twice the largest number of 2001 members, as compressed data may contain these bytes.
+    The signatures ``PK\1\2``, one for each member, are counted before ``zipfile`` makes an object
+    for each member. The limit is twice the largest number of members, 2001, as compressed data may
+    contain these bytes too.
 
     Args:
         content: bytes of the whole archive.
@@ -66,7 +67,7 @@ def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
 
     Raises:
         Malformed: if the members together have more than 32 MiB and more than 100 times `size`,
-            are compressed by a method other than deflate, or share a name: other programs might
+            are compressed by another method than deflate, or share a name: other programs might
             read the other member.
     """
     infos = file.infolist()

@@ -101,9 +101,17 @@ def _load_lapack() -> None:
 def _check_main(
     module: ir.Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
 ) -> None:
-    """Raise `Malformed` unless a module's ``@main`` has the expected types.
+    """Raise an error unless a module's ``@main`` has the expected types.
 
-    Tokens, which order effects, are allowed: as many results as arguments.
+    It may also take tokens, which order effects, and must return an equal number of them.
+
+    Args:
+        module: the module of a program, of unknown origin.
+        in_avals: types of the arguments, without tokens.
+        out_avals: types of the results, without tokens.
+
+    Raises:
+        Malformed: if there is no ``@main``, or it has other types.
     """
     main = find_functions(module).get("main")
     if main is None:
@@ -118,13 +126,16 @@ def _check_main(
 
 
 def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
-    """Raise `Malformed` unless a module's callback declarations and calls fit the file's callbacks.
+    """Raise an error unless a module's callbacks have the types that the file gives.
 
     The runtime trusts the indices, types and kinds of the calls; wrong values could crash it.
 
     Args:
         module: the module of a program, of unknown origin.
         targets: the callbacks, by the index in their declarations.
+
+    Raises:
+        Malformed: if a declaration or a call does not fit its callback.
     """
     declared = find_declarations(module)
     for name, declaration in declared.items():
@@ -153,7 +164,11 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
 
 
 def _to_avals(types: Sequence[ir.Type]) -> list[ShapedArray]:
-    """Convert the MLIR types of a callback's arguments; `Malformed` if JAX does not have one."""
+    """Convert the MLIR types of a callback's arguments to abstract values of JAX.
+
+    Raises:
+        Malformed: if a type is not a type of arrays that JAX has.
+    """
     try:
         avals = list(map(to_aval, types))
     except (KeyError, ValueError) as error:
@@ -211,7 +226,7 @@ def find_local_device(name: str) -> Target:
 
 
 def _localize_circuit(begin: ir.Operation, *, trust: bool) -> None:
-    """Replace the device name in a ``quantum.begin`` by the path of the plugin on this machine.
+    """Replace the device name in a ``quantum.begin`` by the path of its plugin here.
 
     Args:
         begin: the operation, which begins a circuit and is changed in place.
@@ -243,7 +258,11 @@ def _localize_circuit(begin: ir.Operation, *, trust: bool) -> None:
 
 
 def _options_error(options: str) -> Malformed:
-    """Make the error for a device's options that are not a dictionary of numbers and strings."""
+    """Return the error for a device whose options have an invalid form in a file.
+
+    Args:
+        options: the options, text that is not a dictionary of numbers and strings.
+    """
     return Malformed(
         f"the file has a device with invalid options {options[:100]!r}, expected a dictionary of "
         "booleans, numbers and strings"

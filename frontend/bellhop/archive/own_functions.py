@@ -73,7 +73,9 @@ def make_own_function(
 
 
 def verify_strings(class_: type[BuiltinFunction], arguments: Sequence[str]) -> None:
-    """Raise an error if a function of Bellhop could do harm with strings of an untrusted file.
+    """Raise an error if a function of Bellhop could do harm with a file's strings.
+
+    Only functions that format values can; for all other functions nothing is checked.
 
     Args:
         class_: class of the function.
@@ -82,7 +84,8 @@ def verify_strings(class_: type[BuiltinFunction], arguments: Sequence[str]) -> N
     Raises:
         ValueError: for a format string that can do more than display values, or print options that
             are not valid.
-        TypeError, LookupError: for strings that the class rejects.
+        TypeError, LookupError: for print options that NumPy rejects, and if there is no format
+            string.
     """
     if class_.is_formatter:
         verify_format(arguments[0])

@@ -42,12 +42,14 @@ def read(form: Any, value: Any, where: str) -> Any:
 
 
 class _Mismatch(Exception):
-    """A JSON value does not have the expected type.
+    """Exception for a JSON value that does not have the expected type.
 
-    A path for each value would take more memory than the values, so it is built for errors only.
+    The path of the value is built while the exception is raised: storing a path for each value
+    would take more memory than the values.
 
     Attributes:
-        steps: the steps from the whole value to this one, innermost first, such as ``"[3]"``.
+        steps: the steps from the whole JSON value to the faulty value, innermost first, such as
+            ``"[3]"``.
     """
 
     def __init__(self) -> None:
@@ -86,7 +88,7 @@ def _convert(form: Any, value: Any) -> Any:
 def _convert_each(
     forms: Iterable[Any], values: Sequence[Any], names: Sequence[str] | None = None
 ) -> list[Any]:
-    """Convert the elements of a list, or the values of a dictionary, each to its expected type.
+    """Convert each element of a list, or each value of a dictionary, to its own type.
 
     Args:
         forms: the expected types.

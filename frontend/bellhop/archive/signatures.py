@@ -35,11 +35,14 @@ def as_key(key: object, advice: str) -> bytes:
 
 
 def sign(content: bytes, key: bytes) -> bytes:
-    """Return the bytes of a file with their HMAC in place of the last 64 bytes.
+    """Sign a file: replace the last 64 bytes by the HMAC of all bytes before them.
 
     Args:
         content: bytes of the whole file, which ends with ``PLACEHOLDER``.
         key: the HMAC key.
+
+    Returns:
+        bytes of the signed file.
     """
     signed = content[:-_DIGITS]
     return signed + _signature(signed, key)

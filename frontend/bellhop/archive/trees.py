@@ -130,7 +130,12 @@ _LEAF = object()
 
 
 def _example(tree: Tree, resolver: NameResolver) -> Any:
-    """Build a pytree that has a saved structure and `_LEAF` as its leaves."""
+    """Build an example of a pytree with a saved structure; all leaves are `_LEAF`.
+
+    Args:
+        tree: the structure as `encode_tree` stored it.
+        resolver: resolves the classes of named tuples.
+    """
     if tree is None:
         return None
     if isinstance(tree, str):

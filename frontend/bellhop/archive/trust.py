@@ -10,7 +10,7 @@ from bellhop_mlir.module_validation import parse_untrusted
 
 
 def find_trust_reason(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -> str | None:
-    """Find the first part of a file's programs that ``load`` rejects without ``trust=True``.
+    """Find the first reason why ``load`` needs ``trust=True`` for a file's programs.
 
     Args:
         programs: for each program, the MLIR text of its module, and its callbacks.
