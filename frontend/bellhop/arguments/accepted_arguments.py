@@ -50,15 +50,15 @@ def check_call(
 
 
 def describe_mismatch(signature: inspect.Signature, names: Iterable[str], error: TypeError) -> str:
-    """Describe why a call does not match a signature: an unknown keyword comes first.
+    """Describe why a call does not match a signature, for an error.
 
-    ``Signature.bind`` may name a missing argument although the fault is a misspelled keyword.
+    If keyword arguments are unknown, the description names them: ``Signature.bind`` may name a
+    missing argument although the fault is a misspelled keyword. Else it is the message of `error`.
 
     Args:
         signature: the signature of the called function.
         names: names of the call's keyword arguments.
-        error: the exception of ``signature.bind``, whose message is the description if no keyword
-            is unknown.
+        error: the exception of ``signature.bind``.
     """
     unknown = _find_unknown_keywords(signature, names)
     plural = "s" * (len(unknown) > 1)
@@ -81,10 +81,15 @@ def _find_unknown_keywords(signature: inspect.Signature, names: Iterable[str]) -
 
 
 def _suggest_option(name: str) -> str:
-    """Return a sentence that suggests a callback option with a similar name, or nothing.
+    """Suggest a callback option whose name is similar to an unknown keyword.
 
-    ``name`` is an unknown keyword: ``vmap_metod`` and JAX's former ``vectorized`` suggest
-    ``vmap_method``.
+    For example ``vmap_metod`` and JAX's former ``vectorized`` suggest ``vmap_method``.
+
+    Args:
+        name: the unknown keyword.
+
+    Returns:
+        a sentence for an error, which begins with a space; an empty string if no name is similar.
     """
     similar = difflib.get_close_matches(name, [*_CALLBACK_OPTIONS, *_FORMER_OPTIONS], n=1)
     known = [_FORMER_OPTIONS.get(each, each) for each in similar]
@@ -94,7 +99,9 @@ def _suggest_option(name: str) -> str:
 def check_not_transformation(
     construct: str, function: Callable[..., Any], args: Collection[Any]
 ) -> None:
-    """Raise an error for ``qjit(bellhop.grad)(f)``, which was meant as ``qjit(bellhop.grad(f))``.
+    """Raise an error for ``qjit(bellhop.grad)(f)``: the order is wrong.
+
+    The user meant ``qjit(bellhop.grad(f))``.
 
     Args:
         construct: name of the public function that compiles, such as ``"qjit"``.
@@ -124,16 +131,16 @@ def check_parameters(
     passed: str,
     names: Collection[str] = (),
 ) -> None:
-    """Raise an error if a user's function, such as a loop body, cannot take Bellhop's arguments.
+    """Raise an error if a function, such as a loop body, has wrong parameters.
 
     Args:
         where: construct that calls the function, for the error.
         role: description of the function, such as ``"the body"``, for the error.
         function: callable; without a signature, or a Python function with ``__signature__``, it is
             not checked.
-        count: number of positional arguments.
+        count: number of positional arguments that Bellhop passes.
         passed: the arguments in words, such as ``"the index and 2 carried values"``.
-        names: names of the keyword arguments.
+        names: names of the keyword arguments that Bellhop passes.
 
     Raises:
         TypeError: naming the construct, the function's signature and the expected arguments.
@@ -149,7 +156,9 @@ def check_parameters(
 
 
 def get_decorated_body(construct: str, given: tuple[Any, ...], example: str) -> Callable[..., Any]:
-    """Return the loop body to which a decorator such as ``for_loop(0, n, 1)`` was applied.
+    """Return the loop body, the only argument of a decorator's call.
+
+    The decorator is, for example, ``for_loop(0, n, 1)``.
 
     Args:
         construct: name of the public function that made the decorator, for the error.
@@ -178,9 +187,10 @@ def format_count(count: int, noun: str) -> str:
 def _find_mismatch(
     function: Callable[..., Any], count: int, names: Collection[str]
 ) -> tuple[inspect.Signature, TypeError] | None:
-    """Return the signature and Python's error if a function does not accept a call.
+    """Return a function's signature and Python's error if the function rejects a call.
 
     Args:
+        function: the function, which is not called.
         count: number of positional arguments.
         names: names of the keyword arguments.
 

@@ -41,7 +41,7 @@ infer = _Infer()
 
 
 def annotated_result_type(function: Callable[..., Any]) -> Any:
-    """Return a function's annotation of its result.
+    """Return the return annotation of a function, such as ``float`` for ``-> float``.
 
     Args:
         function: any callable; a string annotation is evaluated with its module's global variables.
@@ -71,9 +71,9 @@ def annotated_result_type(function: Callable[..., Any]) -> Any:
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the global variables of the module that defines a callable; empty for C functions.
+    """Return the global variables of the module that defines a callable.
 
-    String annotations are evaluated with them.
+    String annotations of the callable are evaluated with them. Empty for C functions.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -151,9 +151,14 @@ def _find_shape(declared: Any) -> Any:
 
 
 def _unpack_generics(declared: Any) -> Any:
-    """Replace ``tuple[int, float]`` and similar types in a pytree by ``(int, float)``.
+    """Replace types in a pytree: ``tuple[int, float]`` becomes ``(int, float)``.
 
-    Returns the same object if there is nothing to replace.
+    Args:
+        declared: a declared result type. ``Annotated[...]`` and classes of typed named tuples are
+            replaced too.
+
+    Returns:
+        the new pytree; `declared` itself if there is nothing to replace.
     """
     leaves, tree = jax.tree.flatten(declared)
     unpacked = list(map(_unpack_generic, leaves))
@@ -230,7 +235,7 @@ def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
 
 
 def array_type(where: str, shape: Sequence[Any], dtype: DTypeLike) -> ShapedArray:
-    """Return the abstract value for a declared shape and dtype; check the shape.
+    """Build the abstract value for a declared shape and dtype, if the shape is valid.
 
     XLA aborts the process for arrays that exceed the address space, so this raises an error first.
 

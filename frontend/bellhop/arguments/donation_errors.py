@@ -45,7 +45,7 @@ def check_not_passed_twice(
     kwargs: Kwargs,
     failed: Exception,
 ) -> None:
-    """Raise a clear error if an execution failed because a donated array was passed twice.
+    """Raise a clear error if a call failed because a donated array was passed twice.
 
     Called after a failed execution, whose error has an index in place of the argument's name. An
     array may be passed twice if the program cannot reuse its memory. Returns if no donated array
@@ -60,7 +60,8 @@ def check_not_passed_twice(
         failed: exception of the execution, which becomes the cause of the raised error.
 
     Raises:
-        ValueError: names the donated leaf, and the first other leaf that is the same array.
+        ValueError: names the donated leaf, and the first other leaf that is the same array or
+            shares its memory.
     """
     # Path of each leaf and whether it is donated, by the address of its memory.
     found: dict[int, list[tuple[Any, bool]]] = {}

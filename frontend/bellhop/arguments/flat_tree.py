@@ -20,7 +20,7 @@ from bellhop.base.value_checks import check_keys
 
 @dataclass(frozen=True)
 class _Structure:
-    """The structure of a `FlatTree`, with each leaf's key path for error messages.
+    """Structure of a `FlatTree`: a `PyTreeDef`, and key paths for errors.
 
     Attributes:
         tree: the `PyTreeDef`. Structures are equal if their trees are: paths do not count.
@@ -38,10 +38,13 @@ class _Structure:
 
 
 class _Path:
-    """JAX's key path of a leaf, used as a single key in the key path of a `FlatTree`.
+    """The whole key path of a leaf, as a single key in the path of a `FlatTree`.
+
+    JAX has one key for each child of a node, and the leaves are the children of a `FlatTree`. The
+    text of the key is that of the path, such as ``['a'][0]``.
 
     Args:
-        path: keys from the root of the pytree to the leaf.
+        path: JAX's keys from the root of the pytree to the leaf.
     """
 
     def __init__(self, path: tuple[Any, ...]) -> None:
@@ -52,7 +55,7 @@ class _Path:
 
 
 class FlatTree:
-    """The leaves and the structure of a pytree, without its containers.
+    """A pytree as a sequence of leaves and a structure, without its containers.
 
     It is itself a pytree with these leaves. Unlike the pytree, it can hold any objects as leaves,
     such as types, since it does not call the constructors of user classes.
@@ -91,7 +94,7 @@ class FlatTree:
 
     @classmethod
     def from_structure(cls, tree: PyTree, leaves: Sequence[Any]) -> "FlatTree":
-        """Build from a ``PyTreeDef`` and leaves; the leaves have empty key paths.
+        """Make a `FlatTree` from a ``PyTreeDef`` and leaves, with empty key paths.
 
         Args:
             tree: the ``PyTreeDef``.
@@ -187,11 +190,15 @@ def unflatten_call(args: Sequence[FlatTree], kwargs: dict[str, FlatTree]) -> tup
 def split_leaves(
     tree: PyTree, is_selected: Callable[[Any], bool]
 ) -> tuple[tuple[int, ...], list[Any], Callable[[Sequence[Any]], Any]]:
-    """Split selected leaves from a pytree; return a function that replaces them.
+    """Return the selected leaves of a pytree, and a function that replaces them.
 
     For example, for ``{"a": 1, "b": x}`` and the predicate "is an array"::
 
         (1,), [x], f    with f([y]) == {"a": 1, "b": y}
+
+    Args:
+        tree: the pytree.
+        is_selected: takes a leaf, and returns whether it is selected.
 
     Returns:
         the indices of the selected leaves among all leaves, the selected leaves, and a function

@@ -27,7 +27,7 @@ class DeclaredSignature:
     """Argument types of a function whose annotations declare shapes and dtypes.
 
     `declared_signature` makes it. The function is compiled for these types before the first call,
-    and calls convert their arguments to them.
+    and the arguments of a call are converted to these types.
 
     Args:
         name: name of the function, for errors.
@@ -98,10 +98,10 @@ class DeclaredSignature:
 
     @functools.cached_property
     def leaves(self) -> tuple[Any, ...] | None:
-        """Declared types in the form that C++ reads to convert arguments without Python.
+        """Declared types as data for C++, which converts arguments without Python.
 
         For each argument a tuple of dtype, shape, NumPy scalar type, and the Python scalar types
-        that `promote` converts to it. None if a declared argument is a pytree.
+        that `promote` converts to it. None unless each declared argument is a single array.
         """
         if self._trees != [jax.tree.structure(0)] * len(self._trees):
             return None
@@ -195,8 +195,9 @@ def check_arrays(
         kwargs: keyword arguments, pytrees.
         are_values: whether to also reject `ShapeDtypeStruct`, which only ``lower``, ``trace`` and
             ``eval_shape`` accept.
-        describe_types: for a function that is not traced again: returns a sentence with the
-            argument types that it was compiled for. None if an argument may become static.
+        describe_types: for a compiled function that cannot be traced again: returns a sentence with
+            the argument types that it accepts. None for other functions: then the error may advise
+            to make the argument static.
 
     Raises:
         TypeError: for a leaf that is not an array, and for mutable references and dictionaries
@@ -299,9 +300,14 @@ def as_array(value: object) -> Any:
 
 
 def uncalled_function_hint(value: object) -> str:
-    """Return the end of an error that advises to call a function, as in ``f()``, not return it.
+    """Return advice to call a function that was returned in place of an array.
 
-    A decorated loop that was not called is such a function. Empty if ``value`` is not callable.
+    Args:
+        value: the value, for example a decorated loop that was not called.
+
+    Returns:
+        the end of a sentence for an error, which begins with a semicolon; empty if the value is not
+        callable.
     """
     return "; call a function to return its result, f() in place of f" if callable(value) else ""
 
@@ -328,7 +334,7 @@ def _integer_overflow_error(where: str, leaf: object, verb: str, error: Exceptio
 
 
 def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> inspect.Signature:
-    """Make a signature with one positional-only parameter for each leaf of the arguments.
+    """Make a signature with one positional-only parameter for each argument leaf.
 
     JAX shows the names in the compiled program: the leaves of ``f(x={"a": 1, "b": 2})`` are named
     ``x_a`` and ``x_b``. A name that occurs before gets a number: ``x``, then ``x_1``.
@@ -385,10 +391,13 @@ def describe_leaves(leaves: Iterable[Any]) -> str:
 
 
 def is_rejected_array(leaf: object) -> bool:
-    """Return whether a value is a masked array, or has another byte order than this machine's.
+    """Return whether JAX rejects a NumPy array: masked, or in another byte order.
 
-    JAX rejects such a NumPy array when it compiles a function for it. The cache of compiled
-    functions does not distinguish it from other arrays, so that a later call would accept it.
+    JAX rejects such an array when it compiles a function for it. The cache of compiled functions
+    does not distinguish it from other arrays, so that a later call would accept it.
+
+    Args:
+        leaf: any value; False for values that are not NumPy arrays.
     """
     if not isinstance(leaf, np.ndarray):
         return False
@@ -396,7 +405,7 @@ def is_rejected_array(leaf: object) -> bool:
 
 
 def _describe_non_array(value: object) -> str:
-    """Describe a value that is not an array, to complete "the argument x is ..." in an error.
+    """Describe a value that is not an array, as the end of "the argument x is ...".
 
     For example ``of type str, which is not an array``.
     """

@@ -18,7 +18,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True)
 class Donated:
-    """Donated arguments of a qjit function: a program may reuse their memory for its results.
+    """The donated arguments of a qjit function, whose memory the results may reuse.
 
     Attributes:
         positions: indices among the dynamic positional arguments: static arguments do not count.
@@ -113,7 +113,7 @@ class StaticArguments:
         )
 
     def _check_donated_names(self, option: str, given: Any) -> tuple[str, ...]:
-        """Convert names of donated arguments to a tuple, and check them.
+        """Convert the option ``donate_argnames`` to a tuple, and check the names.
 
         Args:
             option: name of the option, for errors.
@@ -134,7 +134,7 @@ class StaticArguments:
         return chosen
 
     def _check_donated_positions(self, option: str, given: Any) -> tuple[int, ...]:
-        """Convert positions of donated arguments to a tuple, and check them.
+        """Convert the option ``donate_argnums`` to a tuple, and check the positions.
 
         Args:
             option: name of the option, for errors.
@@ -174,10 +174,10 @@ class StaticArguments:
         return [name for i, name in enumerate(positional) if i not in self._positions]
 
     def _complete_names(self, parameters: list[inspect.Parameter]) -> None:
-        """Make `_positions` and `_names` name the same static parameters, in place.
+        """Make every static argument static by position and by name, in place.
 
-        An argument that is static by position becomes static by name too, and vice versa. Negative
-        positions are replaced by positions from 0.
+        `_positions` gets the position of each parameter in `_names`, and vice versa, unless the
+        parameter has only one of them. Negative positions are replaced by positions from 0.
 
         Args:
             parameters: all parameters of the user's function.

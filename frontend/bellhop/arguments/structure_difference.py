@@ -29,11 +29,11 @@ def describe_structures(first: Any, second: Any) -> tuple[str, str]:
 
 
 def _describe_node(tree: Any, other: Any) -> str:
-    """Describe a structure, with the static data in which it differs from another structure.
+    """Describe a structure, with static data in which another structure differs.
 
     Args:
         tree: ``PyTreeDef`` to describe.
-        other: ``PyTreeDef`` with the same `describe_structure`.
+        other: another ``PyTreeDef``, for which `describe_structure` returns the same text.
     """
     node, other_node = tree.node_data(), other.node_data()
     if node is None or other_node is None:
@@ -57,7 +57,8 @@ def _describe_metadata(kind: type, metadata: Any, other: Any) -> list[str]:
 
     Args:
         kind: the class of both nodes.
-        metadata: static data (auxiliary data) of the described node, as its class flattens.
+        metadata: static data of the described node: the auxiliary data that JAX's flattening of the
+            class returns.
         other: static data of the other node.
 
     Returns:
@@ -79,7 +80,10 @@ def _describe_metadata(kind: type, metadata: Any, other: Any) -> list[str]:
 
 
 def _describe_value(value: Any, other: Any) -> str:
-    """Return a value's ``repr``; with its type and address if ``other`` has the same ``repr``."""
+    """Return a value's ``repr``, made different from the ``repr`` of another value.
+
+    If both have the same ``repr``, the value's type and address are added.
+    """
     text = format_value(value)
     if text != format_value(other):
         return text
@@ -87,7 +91,7 @@ def _describe_value(value: Any, other: Any) -> str:
 
 
 def _is_equal(value: Any, other: Any) -> bool:
-    """Return whether two values are equal; if they cannot be compared, whether they are identical.
+    """Return whether two values are equal, or identical if they cannot be compared.
 
     Arrays, for example, cannot be compared to one truth value.
     """
