@@ -70,9 +70,13 @@ _QNODE_OPTIONS = {
 
 
 def advise_on_qnode_option(name: str) -> str:
-    """Return a sentence that tells where to set a QNode's or device's option passed to qjit.
+    """Return advice where to set a QNode's or device's option passed to qjit.
 
-    For example ``shots``. An empty string for other options.
+    Args:
+        name: name of the option, such as ``shots``.
+
+    Returns:
+        a sentence for an error; an empty string for other options.
     """
     return _QNODE_OPTIONS.get(name, "").format(name=name)
 
@@ -80,12 +84,14 @@ def advise_on_qnode_option(name: str) -> str:
 def check_catalyst_option(name: str, value: object) -> bool:
     """Raise an error or warn for an option of Catalyst's ``qjit`` or of ``jax.jit``.
 
+    Nothing happens for the default value of Catalyst or JAX, and for unknown names.
+
     Args:
         name: name of an option that Bellhop's ``qjit`` does not have.
-        value: value of the option; the default of Catalyst or JAX has no effect.
+        value: value of the option.
 
     Returns:
-        whether Catalyst or JAX has the option; False for names that neither knows.
+        whether Catalyst or JAX has the option.
 
     Raises:
         CompileError: if the option would change results or placement.

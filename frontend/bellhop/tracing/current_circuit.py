@@ -13,7 +13,7 @@ from bellhop.base.types import Operand, Wire
 
 
 class Branches(NamedTuple):
-    """The arguments of a conditional, of which one branch runs.
+    """A conditional: its branch functions, and the index of the branch that runs.
 
     ``bellhop.cond`` and ``bellhop.switch`` make it, and pass it to ``GateRecorder.branch``.
 
@@ -33,9 +33,12 @@ class Branches(NamedTuple):
     def map_functions(
         self, change: Callable[[Callable[..., Any]], Callable[..., Any]]
     ) -> "Branches":
-        """Return a copy of the conditional with ``change(branch)`` for each branch.
+        """Return a copy of the conditional in which each branch is replaced.
 
-        Each changed function is named after its branch, for JAX's errors.
+        Each new branch is named after the old branch, for JAX's errors.
+
+        Args:
+            change: takes a branch, a function, and returns the new branch.
         """
         changed = [set_function_name(branch, change(branch)) for branch in self.functions]
         return self._replace(functions=changed)
@@ -78,7 +81,7 @@ class GateRecorder(Protocol):
 
 
 class CurrentCircuit(Protocol):
-    """The circuit of the QNode that is being traced: it receives gates and measurements.
+    """The circuit of the QNode that is being traced; receives gates and measurements.
 
     `current_circuit` returns it. ``bellhop.measure``, ``for_loop``, ``adjoint`` and other functions
     pass their gates and measurements to it.
@@ -109,7 +112,9 @@ class CurrentCircuit(Protocol):
         """
 
     def flush_queue(self, construct: str, /) -> "RecordingCircuit":
-        """Append queued operations to the circuit, before a construct such as a loop is recorded.
+        """Append the queued operations to the circuit; return the circuit for recording.
+
+        Called before a construct such as a loop is recorded, to keep the order of the operations.
 
         Args:
             construct: the function that the user called, such as ``for_loop``; for errors.

@@ -27,21 +27,27 @@ _droppable: set[Primitive] = set()
 
 
 def register_droppable(primitive: Primitive) -> None:
-    """Register an effect-free primitive whose unused calls `drop_unused_calls` removes.
+    """Register a primitive whose unused calls `drop_unused_calls` removes from jaxprs.
 
-    XLA would keep them, as it keeps all custom calls.
+    XLA would keep the calls, as it keeps all custom calls.
+
+    Args:
+        primitive: a primitive without effects.
     """
     _droppable.add(primitive)
 
 
 def drop_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove equations of registered primitives whose results are unused, from a jaxpr.
+    """Remove the unused calls of registered primitives from a jaxpr.
 
-    `register_droppable` registers primitives. Other unused equations are removed too if there is
-    any such equation. Inputs and results of the jaxpr stay.
+    `register_droppable` registers a primitive. If there are such calls, all other unused equations
+    are removed as well. The inputs and results of the jaxpr stay.
+
+    Args:
+        closed: the jaxpr of a program.
 
     Returns:
-        the new jaxpr; `closed` itself if it has no such calls, or all are used.
+        the new jaxpr; `closed` itself if it has no unused calls of registered primitives.
     """
     if not _count_calls(closed):
         return closed
@@ -116,9 +122,14 @@ def _prune_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
 
     def prune(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
-        """Prune an equation if it is a loop, and the loops in its jaxprs.
+        """Return an equation without unused carried values, of itself or of inner loops.
 
-        `used` has for each result whether it is used. `eqn` itself is returned if nothing changes.
+        Args:
+            eqn: any equation.
+            used: for each result of the equation, whether it is used.
+
+        Returns:
+            the new equation; `eqn` itself if nothing changes.
         """
         eqn = replace_inner_jaxprs(eqn, _prune_loops)
         if eqn.primitive in _PRUNED and not eqn.effects:

@@ -28,7 +28,7 @@ _ARRAY_MODULES = ("pennylane.numpy", "pennylane.math")
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """A library function, called by the user, that needs the value of a traced argument.
+    """A user's call of a library function that needs the value of a traced argument.
 
     Attributes:
         name: the function as the user wrote it, such as ``"qml.Superposition"``.
@@ -51,7 +51,7 @@ class LibraryCall:
     site: str
 
     def advise(self, *, branches: bool) -> str | None:
-        """Describe for an error which value the function needs, and what to write in its place.
+        """Return sentences for an error: which value is needed, and what to write instead.
 
         Args:
             branches: whether Python code of the function branches on the value.
@@ -84,7 +84,7 @@ class LibraryCall:
 
 
 def find_library_call(found: TracebackType) -> LibraryCall | None:
-    """Find the library function that the user's line calls, and that failed on a traced value.
+    """Find the library function, called by the user's line, that failed on a tracer.
 
     Libraries are PennyLane, NumPy, SciPy, and packages that the user installed.
 
@@ -92,7 +92,8 @@ def find_library_call(found: TracebackType) -> LibraryCall | None:
         found: the innermost entry of a traceback that is in the user's code.
 
     Returns:
-        the call; None if the user's line reads the value itself, or calls another library.
+        the call; None if the line calls no library function, or an array function of PennyLane
+        (``qml.math``, ``pennylane.numpy``).
     """
     frames: list[FrameType] = []
     site, installed = "", None
@@ -173,14 +174,15 @@ def _find_call(found: TracebackType) -> ast.Call | None:
 def _find_called_function(
     found: TracebackType,
 ) -> tuple[Any, str | None, ast.Call | None]:
-    """Find the function that an entry of a traceback calls, its module, and the user's call.
+    """Find the function that is called at an entry of a traceback, and its module.
 
     Args:
         found: an entry of a traceback in the user's code.
 
     Returns:
         the function; the name of the NumPy or SciPy module that exports it, or of the module in
-        the user's expression; and the syntax tree of the call. Each is None if it is not found.
+        the user's expression; and the syntax tree of the user's call. Each is None if it is not
+        found.
     """
     frame = found.tb_frame
     if not is_call_from_site(frame):
@@ -232,7 +234,13 @@ def _find_module(function: Any) -> str | None:
 
 
 def _get_parameters(frame: FrameType) -> dict[str, Any]:
-    """Return the values of a function's named parameters, without ``self`` and ``cls``."""
+    """Return a running function's named arguments, without ``self`` and ``cls``.
+
+    Arguments in ``*args`` and ``**kwargs`` are left out.
+
+    Args:
+        frame: the frame of the function.
+    """
     code = frame.f_code
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     values = frame.f_locals
@@ -252,9 +260,9 @@ def _has_tracer(value: object) -> bool:
 
 
 def _find_twin(call: ast.Call, function: Any, module: str | None) -> str | None:
-    """Return the user's call of a NumPy or SciPy function, rewritten to JAX's function.
+    """Rewrite a call of a NumPy or SciPy function to JAX's function of the same name.
 
-    ``scipy.special.gamma(x)`` gives ``"jax.scipy.special.gamma(x)"``.
+    ``scipy.special.gamma(x)`` becomes ``"jax.scipy.special.gamma(x)"``.
 
     Args:
         call: the user's call.
@@ -262,7 +270,7 @@ def _find_twin(call: ast.Call, function: Any, module: str | None) -> str | None:
         module: name of its module.
 
     Returns:
-        the call as text; None if JAX has no function with this name.
+        the new call as text; None if JAX has no function with this name.
     """
     package, _, rest = (module or "").partition(".")
     name = getattr(function, "__name__", None)

@@ -7,10 +7,14 @@ from bellhop.tracing.state import is_tracing
 
 
 def reject_operand(measurement: Any, _: object) -> Any:
-    """Raise an error for a measurement that is an operand of a binary operator or comparison.
+    """Raise an error for arithmetic with a measurement, ``qml.expval(qml.Z(0)) * 2``.
 
-    Such as ``qml.expval(qml.Z(0)) * 2`` in a quantum function. PennyLane's measurement
-    processes have it as the method ``__mul__`` etc., for all binary operators and comparisons.
+    PennyLane's measurement processes have this function as the method ``__mul__`` etc., for all
+    binary operators and comparisons.
+
+    Args:
+        measurement: the measurement, an operand.
+        _: the other operand.
 
     Returns:
         ``NotImplemented`` outside of programs, so that Python raises its own error.
@@ -22,10 +26,10 @@ def reject_operand(measurement: Any, _: object) -> Any:
 
 
 def reject_unary_operand(measurement: Any) -> NoReturn:
-    """Raise an error for a measurement that is the operand of a unary operator.
+    """Raise an error for a unary operator on a measurement, ``-qml.expval(qml.Z(0))``.
 
-    PennyLane's measurement processes have it as the method ``__neg__`` etc. A measurement has no
-    value in the quantum function.
+    PennyLane's measurement processes have this function as the method ``__neg__`` etc. A
+    measurement has no value in the quantum function.
 
     Raises:
         TypeError: naming the user's line and the remedy.

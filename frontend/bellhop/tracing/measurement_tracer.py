@@ -51,10 +51,13 @@ def to_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
 
 @functools.cache
 def _outcome_type(tracer_type: Any) -> Any:
-    """Return a subclass of a JAX tracer class, whose operators are as for outcomes in PennyLane.
+    """Make a subclass of a JAX tracer class, for mid-circuit outcomes in PennyLane.
 
-    For example ``+`` adds integers. The subclass, ``MidCircuitOutcome``, is created once for each
-    `tracer_type`.
+    Its operators are as for outcomes in PennyLane: for example ``+`` adds integers. The subclass,
+    ``MidCircuitOutcome``, is created once for each `tracer_type`.
+
+    Args:
+        tracer_type: the tracer class.
     """
     number = lambda value: _to_integer(value, tracer_type)
     # PennyLane recognizes JAX arrays by the module of their type.
@@ -97,10 +100,12 @@ def _make_comparison(
 
 
 def _make_logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..., Any]:
-    """Return an operator method, such as ``__and__``, for mid-circuit outcomes.
+    """Make an operator method, such as ``__and__``, for mid-circuit outcomes.
 
-    `function` is the implementation in ``jax.numpy``, such as ``jnp.bitwise_and``. Results that are
-    boolean scalars of `tracer_type` become outcomes; all other results stay as they are.
+    Args:
+        function: implementation of the operator in ``jax.numpy``, such as ``jnp.bitwise_and``.
+        tracer_type: tracer class whose boolean scalars become outcomes; all other results of
+            ``function`` are returned as they are.
     """
 
     def method(self: Any, other: object) -> Any:

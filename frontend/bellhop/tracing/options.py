@@ -109,6 +109,12 @@ class CompileOptions:
     concurrent_callbacks: int = 1
 
     def __post_init__(self) -> None:
+        """Check the values of the options.
+
+        Raises:
+            ValueError: for a value that an option does not have.
+            TypeError: for a value of the wrong type.
+        """
         is_integer = hasattr(self.seed, "__index__")
         if self.seed is not None and not (is_integer and 0 <= operator.index(self.seed) < 2**64):
             error = ValueError if is_integer else TypeError

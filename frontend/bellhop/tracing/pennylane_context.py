@@ -4,9 +4,9 @@ from bellhop.tracing.state import trace_state
 
 
 def is_tracing() -> bool:
-    """Return whether PennyLane should pass a loop or conditional to Bellhop, to be traced.
+    """Return whether PennyLane should let Bellhop trace a loop or conditional.
 
-    ``qml.for_loop`` etc. ask this through ``bellhop.context``. False outside of programs, and while
+    ``qml.for_loop`` etc. call it through ``bellhop.context``. False outside of programs, and while
     PennyLane collects gates itself in Python loops, to decompose or transform operations.
     """
     state = trace_state()

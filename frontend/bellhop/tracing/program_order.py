@@ -36,9 +36,10 @@ _ordered_forms: dict[Primitive, tuple[Primitive, frozenset[Effect]]] = {}
 def register_ordered_form(
     primitive: Primitive, ordered: Primitive, effects: frozenset[Effect]
 ) -> None:
-    """Register the primitive that replaces an unordered callback primitive in qjit programs.
+    """Register the ordered form of a callback primitive, for qjit programs.
 
-    `order_effects` replaces it, so that calls with effects run in program order.
+    `order_effects` replaces the primitive by the ordered form, so that calls with effects run in
+    program order.
 
     Args:
         primitive: primitive of a callback with unordered effects.
@@ -65,10 +66,13 @@ class HoldsJaxpr(Protocol):
 
 
 def order_effects(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Replace unordered primitives by ordered forms, so effects keep their order.
+    """Replace unordered callback primitives by ordered forms, at any depth of a jaxpr.
+
+    The program then executes its calls with effects in order. `register_ordered_form` registers
+    the ordered forms.
 
     Args:
-        closed: jaxpr of a program, after all transformations; replaced at any depth.
+        closed: jaxpr of a program, after all transformations.
 
     Returns:
         the new jaxpr; ``closed`` itself if it has at most one call with effects, which needs no
@@ -78,20 +82,20 @@ def order_effects(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _count_effects(jaxpr: Jaxpr) -> int:
-    """Count the calls with effects that a jaxpr is lowered to: 0, 1, or more than 1.
+    """Count the calls with effects to which a jaxpr is lowered, up to 2 or more.
 
-    From two calls on, the program needs an order.
+    Only 0, 1 and "more than 1" are distinguished: from two calls on, the program needs an order.
     """
     return sum(_count_in_equation(eqn) for eqn in jaxpr.eqns if eqn.effects)
 
 
 def _count_in_equation(eqn: JaxprEqn) -> int:
-    """Count the calls with effects that an equation is lowered to: 0, 1, or more than 1.
+    """Count the calls with effects to which an equation is lowered, up to 2 or more.
 
-    A call of a primitive from `register_ordered_form`, without batch axes, counts as 1. Any other
-    equation without inner jaxprs counts as 2, since a circuit, for example, may become several
-    calls. An equation with inner jaxprs, such as a loop, has the sum of their counts, doubled if it
-    is unrolled.
+    Only 0, 1 and "more than 1" are distinguished. A call of a primitive from
+    `register_ordered_form`, without batch axes, counts as 1. Any other equation without inner
+    jaxprs counts as 2, since a circuit, for example, may become several calls. An equation with
+    inner jaxprs, such as a loop, has the sum of their counts, doubled if it is unrolled.
     """
     inner = list(inner_jaxprs(eqn))
     if len(inner) == 0:
@@ -123,9 +127,13 @@ class _Rewriting:
         return self._once(closed, lambda: ClosedJaxpr(jaxpr, closed.consts))
 
     def _once(self, original: Any, rewrite: Any) -> Any:
-        """Return `rewrite()`, or its former value if `original` was rewritten before.
+        """Return the rewritten form of an object; rewrite it at the first call only.
 
-        So equations that share a jaxpr still share it. `original` is identified by its ``id``.
+        So equations that share a jaxpr still share it.
+
+        Args:
+            original: the object, identified by its ``id``.
+            rewrite: function without arguments that returns the rewritten object.
         """
         if id(original) not in self._done:
             self._done[id(original)] = original, rewrite()
@@ -152,10 +160,15 @@ class _Rewriting:
         return jaxpr.replace(eqns=equations, effects=effects)
 
     def _equation(self, eqn: JaxprEqn) -> JaxprEqn:
-        """Replace the primitive of an equation with effects by its ordered form, if there is one.
+        """Replace an equation's primitive, or primitives inside, by ordered forms.
 
-        Otherwise the jaxprs in the equation's parameters are rewritten. The effects are updated.
-        `eqn` itself is returned if nothing changes.
+        The effects of the equation are updated.
+
+        Args:
+            eqn: an equation with effects.
+
+        Returns:
+            the new equation; `eqn` itself if nothing changes.
         """
         if eqn.primitive in _ordered_forms:
             ordered, effects = _ordered_forms[eqn.primitive]

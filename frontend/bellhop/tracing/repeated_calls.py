@@ -48,29 +48,34 @@ def get_call_keys(closed: ClosedJaxpr) -> set[Any]:
 def remove_calls(
     closed: ClosedJaxpr, was_executed: Callable[[JaxprEqn], bool], error: Exception | None = None
 ) -> ClosedJaxpr:
-    """Remove equations with effects that another jaxpr has executed before.
+    """Remove the equations with effects that another jaxpr has executed before.
 
     Args:
         closed: the jaxpr; equations inside of loops and branches are removed too.
         was_executed: takes an equation with effects; returns whether it was executed before.
-        error: exception to raise if a result of such an equation is used; None keeps the equation
-            then, so that its effects happen again.
+        error: exception to raise if a result of such an equation is used. None: the equation is
+            kept if a result is used, and its effects happen again.
 
     Returns:
         the new jaxpr; ``closed`` itself if it has no effects.
 
     Raises:
-        Exception: `error`, if it is given and a result of a removed equation is used.
+        Exception: `error`, if it is given and a result of such an equation is used.
     """
     if not closed.effects:
         return closed
 
     def remove(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn | None:
-        """Return the new equation, or None to remove it, for `map_equations_reversed`.
+        """Return an equation without calls that were executed before; None to remove it.
+
+        An equation with inner jaxprs, such as a loop, is kept without such calls inside.
 
         Args:
             eqn: an equation of the jaxpr.
             used: for each result of the equation, whether it is used.
+
+        Raises:
+            Exception: ``error``, if it is given and a result of a removed equation is used.
         """
         if eqn.effects and any(inner_jaxprs(eqn)):
             changed = replace_inner_jaxprs(
@@ -104,7 +109,7 @@ def _union_effects(each: Any) -> frozenset[Any]:
 
 
 def drop_repeated_effects() -> None:
-    """Patch JAX so that the derivative of a ``while`` executes the loop's side effects once.
+    """Patch JAX so that the derivative of a ``while`` executes its side effects once.
 
     JAX runs such a loop for the known values, and again for the tangents; calls with effects are
     removed from the second loop.
@@ -113,15 +118,16 @@ def drop_repeated_effects() -> None:
 
 
 def _remove_known_calls(recomputed: ClosedJaxpr, known: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove the callback calls of a jaxpr that another jaxpr has executed before.
+    """Remove callback calls from a loop that another loop has executed before.
 
-    A call whose result `recomputed` uses stays, and is executed twice. While a Bellhop program is
-    traced, calls of all callbacks are removed; otherwise calls of Bellhop's callbacks only, and
-    ``jax.pure_callback`` etc. are called again.
+    JAX splits the derivative of a ``while`` into a loop of the known values and a loop that
+    recomputes these values for the tangents. A call whose result the second loop uses stays, and is
+    executed twice. While a Bellhop program is traced, calls of all callbacks are removed; otherwise
+    calls of Bellhop's callbacks only, and ``jax.pure_callback`` etc. are called again.
 
     Args:
-        recomputed: jaxpr of the linear part of a loop, with equations of its known part.
-        known: jaxpr of the known part, which is executed first.
+        recomputed: jaxpr of the second loop.
+        known: jaxpr of the first loop.
     """
     keys = get_call_keys(known)
     # Outside of Bellhop's programs, JAX's own callbacks keep JAX's behaviour.

@@ -105,10 +105,12 @@ def is_converting() -> bool:
 
 
 def disable_conversion(levels: int) -> None:
-    """Add `levels` to the nesting depth of ``disable_autograph`` blocks in this thread.
+    """Add to the nesting depth of ``disable_autograph`` blocks in this thread.
 
-    It is 1 at the beginning of a block, and -1 at the end. Autograph converts no code at depths
-    above zero.
+    Autograph converts no code at depths above zero.
+
+    Args:
+        levels: number to add: 1 at the beginning of a block, and -1 at its end.
     """
     _state.change(disabled=trace_state().disabled + levels)
 
@@ -156,7 +158,7 @@ def current_circuit() -> "CurrentCircuit | None":
 
 
 def current_gate_recorder() -> "GateRecorder | None":
-    """Return the object to which loops and conditionals of the traced QNode are passed.
+    """Return the object that records loops and conditionals of the traced QNode.
 
     None outside of QNodes, where loops and conditionals are JAX's and contain no gates.
     """

@@ -16,9 +16,9 @@ _ADVICE = (
 
 
 def explain_formatting() -> None:
-    """Patch JAX so that f-strings of tracers in the user's code warn while a program is traced.
+    """Patch JAX to warn if the user's code formats a tracer while a program is traced.
 
-    ``str.format`` and ``format`` of tracers warn too.
+    This applies to f-strings, ``str.format`` and ``format``.
     """
     patch_formatting(_format_traced)
 

@@ -52,9 +52,9 @@ _ADVICE_ON_VALUES: dict[type[Exception], str] = {
 
 
 def is_request_for_value(error: BaseException | None) -> bool:
-    """Return whether an error of JAX says that Python code needs the value of a tracer.
+    """Return whether an error means that Python code needs the value of a tracer.
 
-    Such as ``if x > 0``, ``float(x)`` or ``range(n)``.
+    For example for ``if x > 0``, ``float(x)`` or ``range(n)``. False for None.
     """
     return isinstance(error, CONCRETIZATION_ERRORS) or (
         error is not None and is_traced_size_error(error)
@@ -62,7 +62,7 @@ def is_request_for_value(error: BaseException | None) -> bool:
 
 
 def advise_on_traced_value(error: Exception) -> str | None:
-    """Describe which user line misuses a traced value, and what to write in its place.
+    """Return sentences for an error: which user line misuses a tracer, and the remedy.
 
     Args:
         error: an exception of tracing, with its traceback.
@@ -98,9 +98,13 @@ def advise_on_traced_value(error: Exception) -> str | None:
 
 
 def _describe_site(error: Exception) -> str:
-    """Return the user's ``file:line``; for a line of an installed package, also its caller's.
+    """Return the ``file:line`` of the user's code that raised an error.
 
-    The package may be the user's own, or a library that Bellhop does not know.
+    If the line is in an installed package, the ``file:line`` of its caller in the user's project is
+    added. The package may be the user's own, or a library that Bellhop does not know.
+
+    Args:
+        error: an exception with its traceback.
     """
     site = error_site(error)
     found = innermost_user_frame(error)
@@ -111,9 +115,10 @@ def _describe_site(error: Exception) -> str:
 
 
 def _is_item_assignment(error: Exception) -> bool:
-    """Return whether an error is of a statement like ``a[i] = x`` with a traced value.
+    """Return whether an error is of an assignment ``a[i] = x`` with a traced value.
 
-    A NumPy array asks for the value of ``x`` or ``i``, and JAX rejects assignments to its arrays.
+    NumPy needs the value of ``x`` or ``i`` to assign to its array, and JAX rejects assignments to
+    its own arrays.
 
     Args:
         error: an exception of tracing, with its traceback.
