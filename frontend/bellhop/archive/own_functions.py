@@ -84,7 +84,7 @@ def verify_strings(class_: type[BuiltinFunction], arguments: Sequence[str]) -> N
     Raises:
         ValueError: for a format string that can do more than display values, or print options that
             are not valid.
-        TypeError, LookupError: for print options that NumPy rejects, and if there is no format
+        TypeError, LookupError: for print options that NumPy rejects, and for a missing format
             string.
     """
     if class_.is_formatter:

@@ -40,8 +40,8 @@ class _Structure:
 class _Path:
     """The whole key path of a leaf, as a single key in the path of a `FlatTree`.
 
-    JAX has one key for each child of a node, and the leaves are the children of a `FlatTree`. The
-    text of the key is that of the path, such as ``['a'][0]``.
+    JAX has one key for each child of a node, and the leaves are the children of a `FlatTree`. As
+    text, the key is the whole path, such as ``['a'][0]``.
 
     Args:
         path: JAX's keys from the root of the pytree to the leaf.

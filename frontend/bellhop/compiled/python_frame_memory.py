@@ -18,9 +18,9 @@ _SIZE = 2**15
 def preallocate_frames(function: _Function) -> _Function:
     """Give a function a large frame, so that calls below it need no new memory.
 
-    CPython allocates a memory chunk for the frame that has room for about a thousand nested frames.
-    So tracing below the function is equally fast at all stack depths. Memory of the chunk that is
-    never touched is not used.
+    CPython allocates a chunk of memory for this frame that also holds about a thousand nested
+    frames. So tracing below the function is equally fast at all stack depths. Memory of the chunk
+    that is never touched is not used.
 
     Args:
         function: Python function, whose ``__code__`` is replaced in place.

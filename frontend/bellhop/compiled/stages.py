@@ -138,8 +138,8 @@ class Traced(_Stage):
         function: name of the user's function.
         jaxpr: closed jaxpr of the user's function.
         lower: function without arguments that returns the program as `Lowered`.
-        lower_as_jit: lowers the function as a plain ``jax.jit``; takes options of JAX's
-            ``Traced.lower``, and returns JAX's ``Lowered``.
+        lower_as_jit: lowers the function as a plain ``jax.jit``; has the parameters of the method
+            ``lower`` of `jax_stage`, and returns JAX's ``Lowered``.
 
     Attributes:
         jaxpr: closed jaxpr of the user's function.

@@ -207,7 +207,7 @@ class CallbackTarget:
     def _builtin_function(self) -> BuiltinFunction | None:
         """The `BuiltinFunction` that is called; None for a user's function.
 
-        If a function wraps another one (``__wrapped__``), the wrapped function counts.
+        If the target's function is a wrapper (``__wrapped__``), the wrapped function counts.
         """
         own = getattr(self.function, "__wrapped__", self.function)
         return own if isinstance(own, BuiltinFunction) else None

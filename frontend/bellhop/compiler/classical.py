@@ -76,7 +76,7 @@ def _is_jax_equation(eqn: JaxprEqn) -> bool:
 def _has_long_scalar_code(block: Jaxpr) -> bool:
     """Return whether a block has so much scalar code that XLA compiles it slowly.
 
-    If so, the program needs the pass outline-scalars, which moves scalar operations into functions.
+    If so, the program needs the pass outline-scalars, which puts scalar operations into functions.
 
     Args:
         block: jaxpr of the program, of a branch or of a loop's body; inner jaxprs do not count.

@@ -341,7 +341,7 @@ def lower_for_program(traced: Any) -> ir.Module:
     """Lower a traced function to a StableHLO module to merge into another module.
 
     Callbacks of JAX in it become callbacks of Bellhop: JAX would store their Python functions in
-    the executable of the lowered module, but the module is merged into another one.
+    the executable of the lowered module, which is merged into another module.
 
     Args:
         traced: JAX's ``Traced``, the result of ``jax.jit(f).trace(...)``.
