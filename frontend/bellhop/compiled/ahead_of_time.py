@@ -226,8 +226,11 @@ class AheadOfTime(Inspectable):
     def _split_static(self, args: Args, kwargs: Kwargs) -> CallArgs:
         """Split a call into static and dynamic arguments; promote to declared types.
 
-        Arguments of a function with declared types are converted to these types, and all passed by
-        position. If JAX's type promotion does not convert them, all arguments stay as they are.
+        If annotations declare the types, arguments are converted to these types, and all are passed
+        by position. If JAX's type promotion cannot convert them, they stay as they are.
+
+        Returns:
+            the arguments of the call, as `CallArgs`.
         """
         if self._static:
             return CallArgs.from_caller(*self._static.split(args, kwargs))

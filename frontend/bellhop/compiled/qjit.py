@@ -52,6 +52,10 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
 
     The newest program is the program that was compiled last.
 
+    Args:
+        function: the function to compile.
+        compile_options: options of ``qjit``; None for the defaults.
+
     Attributes:
         original_function: the function that was decorated.
         user_function: the function that is traced: the original, or its conversion by autograph.

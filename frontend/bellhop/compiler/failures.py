@@ -178,9 +178,9 @@ def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
 def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
     """Make a ``jax.jit`` module raise the original exceptions of its calls.
 
-    Otherwise they would raise XLA's error if a callback or circuit fails. Also makes executions
-    synchronous, so that a failed execution leaves no tokens that later executions would wait for.
-    Lowering rules of Bellhop call this function, any number of times for a module.
+    Otherwise an execution in which a callback or circuit fails would raise XLA's error. Also makes
+    executions synchronous, so that a failed execution leaves no tokens that later executions would
+    wait for. Lowering rules of Bellhop call this function, any number of times for a module.
 
     Args:
         context: JAX's context of the module that is being lowered.

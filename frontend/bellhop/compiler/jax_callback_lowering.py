@@ -55,7 +55,7 @@ def delegate_everywhere() -> contextlib.AbstractContextManager[None]:
 
 
 class DelegatedCallbacks:
-    """The callbacks of one program for a GPU or TPU, which JAX's callbacks call.
+    """The callbacks of one program for a GPU or TPU, which JAX calls on the host.
 
     Bellhop's runtime runs on CPUs only. Made for each such program when its passes have run.
 

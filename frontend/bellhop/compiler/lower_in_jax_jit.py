@@ -102,6 +102,9 @@ def _lower_host_call(
         jaxpr: jaxpr of the program. Its ordered effects determine the tokens, which are read from
             and set in `ctx`; without any effects the call is pure.
         operands: operands of the rule.
+
+    Returns:
+        the list of results.
     """
     ordered = ordered_effects(jaxpr)
     tokens = [ctx.tokens_in.get(effect) for effect in ordered]
@@ -123,12 +126,12 @@ class _ModulePrograms:
 
     Attributes:
         table: the callbacks.
-        callbacks: hash by which the runtime finds a callback in the table, by target, kind and
-            argument types.
-        merged: programs merged into the module, by primitive, parameters and types: code, symbol
-            and ordered effects.
-        on_host: programs compiled for the host, by primitive, parameters and types: the function
-            that runs it, and its jaxpr.
+        callbacks: maps ``(target, kind, argument types)`` to the hash by which the runtime finds
+            the callback in the table.
+        merged: maps ``(primitive, parameters, types)`` to a program that was merged into the
+            module: its code, its symbol and its ordered effects.
+        on_host: maps ``(primitive, parameters, types)`` to a program that was compiled for the
+            host: the function that runs it, and its jaxpr.
     """
 
     def __init__(self) -> None:

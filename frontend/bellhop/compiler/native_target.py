@@ -188,7 +188,10 @@ class NativeTarget(CallbackTarget):
         )
 
     def _bind_native(self) -> Callback:
-        """Return the `Callback` by which the runtime calls the C function, without Python."""
+        """Make the `Callback` of the C function, which the runtime calls without Python.
+
+        The `Callback` has the function's address and a description of its C parameters.
+        """
         assert isinstance(self.function, NativeSymbol)
         n_arguments = len(self.argument_avals)
         batch_shape = list(self.result_avals[0].shape[: len(self.loops)]) if self.loops else []

@@ -43,9 +43,9 @@ class TraceState:
         disabled: nesting depth of ``disable_autograph``.
         unrolls: whether Python runs loops with static trip counts.
         in_region: whether a region on another device is being traced.
-        platform: platform of that device, such as "tpu".
-        state_axes: mesh axes over which the region partitions states of circuits; None if it does
-            not.
+        platform: platform of the region's device, such as "tpu"; empty outside of regions.
+        state_axes: mesh axes over which the region partitions states of circuits; None if
+            states are not partitioned.
         circuit: the circuit that receives gates; None outside of QNodes.
         mitigation: settings of zero-noise extrapolation for QNodes that are called now; None
             outside of ``mitigate_with_zne``.
