@@ -454,7 +454,7 @@ def _decode(
     """Build a `SavedProgram` from its data in a file, and validate its module.
 
     Args:
-        record: data of the program by name; ``_PROGRAM`` has their types.
+        record: data of the program, as `_encode` returned them; ``_PROGRAM`` has the types.
         module: MLIR text of the program's module.
         executable: the program's machine code, or None.
         resolver: resolves the names of functions and classes.

@@ -75,7 +75,7 @@ class FlatTree:
 
     @classmethod
     def flatten(cls, tree: PyTree) -> "FlatTree":
-        """Flatten a pytree.
+        """Convert a pytree to a `FlatTree` with the same leaves and their key paths.
 
         Raises:
             TypeError: if the pytree contains a dictionary whose keys cannot be sorted.
@@ -164,8 +164,8 @@ def flatten_call(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]
     """Convert each argument of a call to a `FlatTree`.
 
     Args:
-        args: positional arguments: pytrees, or `FlatTree` objects, which are kept.
-        kwargs: keyword arguments of the same kinds.
+        args: positional arguments: pytrees, or `FlatTree` objects, which are kept unchanged.
+        kwargs: keyword arguments, as `args`.
 
     Returns:
         a tuple and a dictionary of `FlatTree` objects.

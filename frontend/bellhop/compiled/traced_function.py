@@ -60,7 +60,7 @@ class TracedFunction:
     """
 
     def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
-        """Convert the function by autograph if that option of ``qjit`` is set."""
+        """Read the options; convert the function by autograph if that option is set."""
         self._function = function
         self._options = options
         self.converted = function
