@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 import bellhop
@@ -76,7 +77,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], str]] = {
     "log": (_log_when, ("yes", len), "log: when is .*, expected a bool"),
     "profile": (lambda value: bellhop.profile(limit=value), ("x", [3]), "profile: limit is"),
     "tap_queue_limit": (bellhop.tap_queue_limit, ("x", [3]), "tap_queue_limit: bytes is"),
-    "watchdog": (bellhop.debug.watchdog, ("x", [3]), "debug.watchdog: seconds is"),
+    "watchdog": (bellhop.debug.watchdog, ("x", [3], np.complex64(1)), "debug.watchdog: seconds is"),
 }
 
 

@@ -4,8 +4,6 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from bellhop.errors import format_value
 
 
@@ -38,11 +36,11 @@ def check_mapping(where: str, name: str, value: object, example: str) -> None:
 def check_number(where: str, name: str, value: object) -> None:
     """Raise a `TypeError` unless the value of an option is a number.
 
-    Accepted are Python's real numbers, also booleans, and all NumPy scalars with a number type.
+    Accepted are the real numbers of Python, also booleans, and of NumPy.
 
     Args:
         where: name of the public function, for the error.
         name: name of the option, for the error.
         value: value of the option.
     """
-    check_option(where, name, value, numbers.Real | np.number, "a number")
+    check_option(where, name, value, numbers.Real, "a number")
