@@ -50,10 +50,14 @@ class AllocationPass(CircuitPass):
 
     @classmethod
     def wrap_circuit(cls, circuit: GateReceiver, closed: ClosedJaxpr) -> Interpreter:
-        """Build the chain that ends in a circuit: this pass if needed, then the backend's passes.
+        """Return the first interpreter of the chain of passes that ends in a circuit.
 
-        This pass is left out if ``closed``, the jaxpr with gate equations that will be interpreted,
-        has no allocations, or if the backend allocates wires itself.
+        The chain is this pass, the backend's own passes and ``circuit``. This pass is left out if
+        the circuit allocates no wires, or if the backend allocates them itself.
+
+        Args:
+            circuit: the backend's circuit.
+            closed: the jaxpr with gate equations that will be interpreted.
 
         Returns:
             the first interpreter of the chain; ``circuit`` itself if no pass is needed.
@@ -69,7 +73,8 @@ class AllocationPass(CircuitPass):
         mid-circuit measurement. The other operations go to ``self.target``, the next interpreter.
 
         Raises:
-            CompileError: if no spare wire is left, or a wire is not allocated in the current body.
+            CompileError: if no spare wire is left, or if a ``Deallocate`` has a wire that was not
+                allocated in the same loop body or branch.
         """
 
         def reset(wire: Any) -> None:
@@ -106,7 +111,8 @@ class AllocationPass(CircuitPass):
     ) -> tuple[Any, ...]:
         """Forward a while loop to the next interpreter.
 
-        The body must deallocate the wires that it allocates.
+        The body must deallocate the wires that it allocates. The arguments and the result are as in
+        `Interpreter.while_loop`.
 
         Raises:
             CompileError: if a wire that the body allocates is still allocated at its end.
@@ -114,9 +120,12 @@ class AllocationPass(CircuitPass):
         return super().while_loop(condition, self._allocations.enter_block()(body), carried)
 
     def branch(self, branches: Branches) -> Any:
-        """Forward a conditional to the next interpreter.
+        """Forward a conditional to the next interpreter; return the result of its branch.
 
         Each branch must deallocate the wires that it allocates.
+
+        Args:
+            branches: the functions of the branches, and the index of the branch that runs.
 
         Raises:
             CompileError: if a wire that a branch allocates is still allocated at its end.

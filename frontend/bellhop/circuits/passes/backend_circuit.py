@@ -38,8 +38,8 @@ class BackendCircuit(GateReceiver):
     Args:
         wires: maps wire labels to qubit indices.
         where: the QNode's name and line, which begin error messages.
-        rows: the batch row whose gate parameters are used, by a traced index (parameter
-            broadcasting).
+        rows: the row of batched gate parameters that the circuit applies (parameter
+            broadcasting). The index of the row is traced.
 
     Attributes:
         has_mid_circuit: whether a wire was measured mid-circuit so far.
@@ -86,10 +86,16 @@ class BackendCircuit(GateReceiver):
         raise NotImplementedError
 
     def add_own_passes(self, closed: ClosedJaxpr) -> Interpreter:
-        """Return an `UnrollPass` before this circuit if it is needed, else this circuit.
+        """Return the first of the backend's own passes; they end in this circuit.
 
-        It is needed if `unrolls_nests`, and if ``closed``, the circuit's jaxpr with gates, has a
-        for loop in another for loop.
+        An `UnrollPass` is added if `unrolls_nests` is True and the circuit has a for loop inside of
+        another for loop.
+
+        Args:
+            closed: the circuit's jaxpr with gates.
+
+        Returns:
+            the `UnrollPass`; this circuit itself if the pass is not needed.
         """
         is_needed = self.unrolls_nests and UnrollPass.is_needed(closed)
         return UnrollPass(self, self.try_apply_gates) if is_needed else self
@@ -163,11 +169,11 @@ class BackendCircuit(GateReceiver):
     # Methods of `CurrentCircuit`, for control flow inside decompositions applied to this circuit.
 
     def flush_queue(self, construct: str) -> NoReturn:
-        """Raise an error: ``measure`` or ``adjoint`` is called in a decomposition.
+        """Raise the error for a ``measure``, ``adjoint`` or ``ctrl`` in a decomposition.
 
-        `TracingCircuit.flush_queue` empties PennyLane's queue before such a function is recorded.
-        Here the operations of a decomposition are being applied, and the queue does not belong to
-        this circuit. Loops and conditionals are supported, see `get_control_flow_target`.
+        These functions first call ``flush_queue`` of the current circuit. While an operation is
+        decomposed, this circuit is current, and cannot record them. Loops and conditionals are
+        supported in decompositions, see `get_control_flow_target`.
 
         Args:
             construct: the function that the user called: ``"measure"``, ``"adjoint"`` or
@@ -186,14 +192,14 @@ class BackendCircuit(GateReceiver):
         return ControlFlowQueue(self)
 
     def as_operation(self, record: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
-        """Trace loops and conditionals into one PennyLane operation, which is applied later.
+        """Trace loops and conditionals into one operation; compute their results now.
+
+        The gates are applied when the circuit applies the operation.
 
         Args:
-            record: applies the loops and conditionals to the `TracingCircuit` that it gets, and
-                returns a pytree.
+            record: ``TracingCircuit -> results``, applies loops and conditionals to its argument.
 
         Returns:
-            the operation, and the pytree, whose arrays are computed now; see the function
-            `as_operation`.
+            the `ControlFlow` operation, and the results, a pytree of arrays.
         """
         return as_operation(self, record)

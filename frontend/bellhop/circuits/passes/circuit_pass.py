@@ -40,7 +40,9 @@ class CircuitPass(Interpreter):
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Pass a mid-circuit measurement to the target; see `Interpreter.mid_measure`.
+        """Pass a mid-circuit measurement to the target, and return its outcome.
+
+        The arguments are as in `Interpreter.mid_measure`.
 
         Returns:
             the outcome, a traced bool scalar (for a tape: PennyLane's ``MeasurementValue``).

@@ -70,10 +70,10 @@ _FINITE_PRIMITIVES = frozenset((
 
 
 class _DeferredTag(ValueTag):
-    """Tag of the placeholder of a deferred measurement's outcome.
+    """Marks the value that replaces a deferred measurement's outcome in the jaxpr.
 
-    The tagged value is always False. The recorded circuit must not use it: see
-    `DeferralPass.uses_outcome`.
+    The value is always False, so no equation of the recorded circuit may use it;
+    `DeferralPass.uses_outcome` finds it by the tag.
     """
 
 
@@ -82,8 +82,9 @@ class _Deferral:
     """Progress of deferring the measurements of one circuit, shared by its passes.
 
     Attributes:
-        outcomes: by the qubit index of each measured wire, its label and the placeholder of its
-            outcome. Not by label, since an allocated wire may map to a qubit that was measured.
+        outcomes: a dictionary from the qubit index of each measured wire to a pair: the wire's
+            label, and the tagged value that replaces the outcome. The keys are not labels, since an
+            allocated wire may map to a qubit that was measured.
         fails: whether an operation needs a real outcome, so that the circuit must be traced again
             without deferral. Once this is True, no more gates are applied.
     """
@@ -95,8 +96,12 @@ class _Deferral:
 def _can_be_controlled(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
     """Return whether ``qml.ctrl`` can control an operation by the measured wires.
 
-    A channel cannot be controlled, nor an operation on one of ``wires``, the measured wires, or on
-    a traced wire, which may be one of them.
+    False for a channel, for an operation on one of the measured wires, and for an operation on a
+    traced wire, which may be one of them.
+
+    Args:
+        wires: the labels of the measured wires.
+        op: the operation.
     """
     is_apart = set(wires).isdisjoint(op.wires) and not any(map(is_dynamic, op.wires))
     return is_apart and OperationKind.classify(op) is not OperationKind.CHANNEL
@@ -122,9 +127,9 @@ class _DeferredWiresCheck(CircuitPass):
     def apply(self, operations: Sequence[Any]) -> None:
         """Pass operations on; fail the deferral if one may change a measured wire.
 
-        An operation may change a measured wire if it acts on the wire other than as a control, on a
-        traced wire, or on a NumPy wire that the device lacks. Then neither these operations nor
-        later operations are passed on, except allocations, which keep the circuit's wire map
+        An operation may change a measured wire if it acts on the wire other than as a control, if
+        it acts on a traced wire, or if it acts on a NumPy scalar that is not a wire label of the
+        device. After a failure, only allocations are passed on, which keep the circuit's wire map
         consistent. An allocation that resets a wire fails the deferral too.
         """
         deferral, circuit = self._deferral, self._circuit
@@ -233,15 +238,16 @@ class DeferralPass(CircuitPass):
         )
 
     def has_succeeded(self, leaves: Sequence[Any]) -> bool:
-        """Return whether all gates were applied and no leaf needs a deferred outcome.
+        """Return whether the circuit was applied without any mid-circuit outcome.
 
-        If not, the caller applies the circuit again, with real mid-circuit measurements. An outcome
-        that is used as a number, such as an angle, is not found here, but by `uses_outcome`.
+        False if the deferral failed, or if a measurement was deferred and the function returns
+        other values than measurements at the end of the circuit: numbers, or ``qml.expval(m)`` of
+        an outcome ``m``. The caller then applies the circuit again, with real mid-circuit
+        measurements. An outcome that is used as a number, such as an angle, is found by
+        `uses_outcome` instead.
 
         Args:
-            leaves: the leaves of the quantum function's result. If an outcome was deferred, a leaf
-                that is not a measurement at the end of the circuit, such as ``qml.expval(m)`` of an
-                outcome or a number, counts as needing it.
+            leaves: the leaves of the quantum function's result.
         """
         deferral = self._deferral
         is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
@@ -254,10 +260,13 @@ class DeferralPass(CircuitPass):
 
     @staticmethod
     def uses_outcome(eqn: JaxprEqn) -> bool:
-        """Return whether an equation defines the placeholder of a deferred outcome.
+        """Return whether an equation defines the value that replaces a deferred outcome.
 
-        In the recorded circuit after dead-code elimination, such an equation means that the circuit
-        uses the outcome, and must be traced again without deferral.
+        The recorded circuit must not have such an equation after dead-code elimination: if it has,
+        the circuit uses the outcome, and must be traced again without deferral.
+
+        Args:
+            eqn: an equation of the recorded circuit.
         """
         return _DeferredTag.is_tagging(eqn)
 
@@ -266,8 +275,9 @@ class DeferralPass(CircuitPass):
     ) -> Any:
         """Register a wire as measured without measuring it, or fail the deferral.
 
-        Deferral fails for a traced wire, a wire that was measured before, and a reset. `is_needed`
-        excludes postselection.
+        Deferral fails for a traced wire, a wire that was measured before, and a reset. The
+        arguments are as in `Interpreter.mid_measure`; there is no postselection, which `is_needed`
+        excludes.
 
         Returns:
             a traced False in place of the outcome, tagged so that its uses can be found.

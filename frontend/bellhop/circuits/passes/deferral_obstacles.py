@@ -40,10 +40,13 @@ def has_deferral_obstacle(closed: ClosedJaxpr, *, rewrites: bool) -> bool:
 
 
 def _changes_measured_wire(closed: ClosedJaxpr) -> bool:
-    """Return whether a wire may be changed, or measured again, after its measurement.
+    """Return whether a measured wire may be changed or measured again.
 
     True if a gate after a mid-circuit measurement acts on a measured wire other than as a control,
     or on a traced wire; and if a traced wire is measured, or a wire is measured twice.
+
+    Args:
+        closed: the quantum function, a jaxpr with gate equations.
     """
     outcomes = {id(eqn) for eqn in GateJaxpr(closed, ()).outcomes}
     measured: set[Any] = set()
@@ -59,7 +62,13 @@ def _changes_measured_wire(closed: ClosedJaxpr) -> bool:
 
 
 def _iterate_operations(eqn: JaxprEqn) -> Iterator[Any]:
-    """Yield the PennyLane operations of an equation, and of the jaxprs in it."""
+    """Yield the PennyLane operations of an equation and of the jaxprs in it.
+
+    These are the jaxprs of loop bodies and branches.
+
+    Args:
+        eqn: an equation of a jaxpr with gates.
+    """
     yield from get_operations(eqn)
     for inner in eqn.params.values():
         for part in inner if isinstance(inner, tuple) else (inner,):
@@ -84,12 +93,14 @@ def _is_unknown(wire: Any) -> bool:
 
 
 def _uses_outcomes(closed: ClosedJaxpr) -> bool:
-    """Return whether an outcome does more than decide conditionals without results.
+    """Return whether outcomes do more than choose branches without results.
 
-    True if an outcome, or a value computed from it, is an operand of gates, of a for loop, or of an
-    adjoint or controlled function, or is returned. Also if an outcome decides a conditional with
-    gates that has results, or is used in its branches; or if more than `MAX_OUTCOMES` outcomes
-    decide the conditional.
+    True if an outcome, or a value computed from it,
+
+    - is an operand of gates, of a for loop, or of an adjoint or controlled function;
+    - is returned by the function;
+    - chooses a branch of a conditional with gates, and the conditional has results, its branches
+      use an outcome, or more than `MAX_OUTCOMES` outcomes choose the branch.
 
     Args:
         closed: a jaxpr with gate equations, and without other effects.

@@ -116,8 +116,14 @@ def decompose_rotations(
 def _decompose(op: qml.operation.Operator, epsilon: float, options: dict[str, Any]) -> list[Any]:
     """Decompose one RZ, PhaseShift or adjoint of these; keep any other operation.
 
+    Args:
+        op: PennyLane operation.
+        epsilon: the largest error of the decomposition.
+        options: further keyword arguments of ``qml.ops.rs_decomposition``.
+
     Returns:
-        Clifford and T gates, or one operation that applies them at run time if the angle is traced.
+        a list of Clifford and T gates and a global phase; if the angle is traced, one operation
+        that applies them at run time; for any other operation, ``op`` alone.
     """
     rotation = qml.simplify(op) if isinstance(op, qml.ops.Adjoint) else op
     if not isinstance(rotation, qml.RZ | qml.PhaseShift):
@@ -140,6 +146,7 @@ def _decompose_at_runtime(
         circuit: the circuit that is being traced, which will apply the operation.
         rotation: an RZ or PhaseShift gate with a traced angle.
         epsilon: the largest error of the decomposition.
+        options: further keyword arguments of ``qml.ops.rs_decomposition``.
 
     Returns:
         the operation. It also applies the rotation's global phase.
@@ -158,11 +165,14 @@ def _decompose_at_runtime(
     kind = type(rotation)
 
     def gridsynth(angle: Any) -> Any:
-        """Decompose a rotation by a concrete angle; the callback that the program calls.
+        """Decompose the rotation by a concrete angle; the program calls this callback.
 
         Returns:
-            int32 ``[most]``, the index of each gate in `_GATES`, padded with zeros; int32 scalar,
-            the number of gates; and the global phase.
+            a tuple: an int32 array with the index of each gate in `_GATES`, padded with zeros to a
+            fixed length; the number of gates, an int32 scalar; and the angle of the global phase.
+
+        Raises:
+            CircuitError: if the decomposition has more gates than the array has entries.
         """
         with qml.QueuingManager.stop_recording():
             *gates, phase = decompose_value(kind(float(angle), wires=0), epsilon, **options)
@@ -179,7 +189,11 @@ def _decompose_at_runtime(
     find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), Precision.real_type())))
 
     def record(recorder: GateRecorder) -> None:
-        """Record the rotation: the callback's call, a loop over the gates, and the phase."""
+        """Record the callback's call, a loop over its gates, and a ``GlobalPhase``.
+
+        Args:
+            recorder: the circuit that records the loop.
+        """
         codes, count, phase = find(angle)
         (wire,) = rotation.wires
         branches = [lambda make=make: make(wire) and None for make in _GATES]
@@ -196,11 +210,14 @@ def _decompose_at_runtime(
 
 
 def support_traced_angles(transform: Any) -> Any:
-    """Make a QNode's ``clifford_t_decomposition`` accept traced angles.
+    """Make the transform ``clifford_t_decomposition`` accept traced angles.
+
+    Args:
+        transform: PennyLane's ``BoundTransform``.
 
     Returns:
-        for the ``BoundTransform`` of ``clifford_t_decomposition``, a transform with the same
-        arguments that runs Bellhop's version; any other transform unchanged.
+        for ``clifford_t_decomposition``, a ``BoundTransform`` with the same arguments that runs
+        `_clifford_t`; any other transform unchanged.
     """
     if transform.tape_transform is not _CLIFFORD_T_TRANSFORM:
         return transform
@@ -220,9 +237,10 @@ def _clifford_t(
     Without traced parameters, this calls PennyLane's transform.
 
     Args:
+        tape: the tape; its measurements are kept.
         epsilon: the largest total error, divided evenly between the rotations.
         method: ``"gridsynth"`` or, without traced parameters, another method of PennyLane.
-        cache_size, cache_eps_rtol: options for static angles only.
+        cache_size, cache_eps_rtol: passed to PennyLane's transform; ignored for traced parameters.
         options: further keyword arguments of ``qml.ops.rs_decomposition``.
 
     Returns:

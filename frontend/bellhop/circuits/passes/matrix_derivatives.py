@@ -50,9 +50,14 @@ def keep_derivatives(
     """
 
     def apply_with_derivatives(operations: Operations) -> Operations:
-        """Decompose operations, each traced matrix with gates for its derivative.
+        """Apply ``apply`` to operations, and keep the derivatives of traced matrices.
 
-        Operations without a traced matrix are decomposed together by ``apply``.
+        ``apply`` decomposes each traced ``QubitUnitary`` separately. The gates that have its
+        derivative follow its rotations. Operations between two traced matrices are decomposed
+        together.
+
+        Returns:
+            the list of the resulting operations.
         """
         if not any(map(_has_computed_matrix, operations)):
             return apply(operations)
@@ -81,16 +86,21 @@ def _decompose(
     *,
     has_shots: bool,
 ) -> Operations:
-    """Decompose a traced matrix into rotations that have its derivative.
+    """Decompose a traced matrix ``U``, and append gates for its derivative.
+
+    The angles of the rotations have no derivative. The gates after them are the identity in value,
+    and have the derivative of ``U``.
 
     Args:
+        op: a ``QubitUnitary`` of a traced matrix.
         apply: maps a list of operations to the decomposed operations.
         name: the name of the transform, for errors.
-        has_shots: whether to append Pauli rotations instead of a matrix.
+        has_shots: whether the gates for the derivative are Pauli rotations instead of one
+            ``QubitUnitary``.
 
     Returns:
-        the rotations, then gates that act as the identity. If ``apply`` keeps matrices: ``op``
-        alone.
+        the rotations and the gates for the derivative; ``op`` alone if ``apply`` does not decompose
+        matrices.
     """
     matrix = op.data[0]
     known = jax.lax.stop_gradient(matrix)
@@ -124,10 +134,10 @@ def _rotate(angle: Any, word: str, wires: Sequence[Any]) -> qml.operation.Operat
 
 
 def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any]:
-    """Return a function from a matrix to Pauli-rotation angles, all zero.
+    """Make a function from a matrix to Pauli-rotation angles, which are all zero.
 
-    Only its tangents matter: at the angles zero, the product of the rotations has the same first
-    derivative as the matrix. It has no correct second derivative, so a second derivative is an
+    Only the tangents of the angles matter: at zero angles, the product of the rotations has the
+    same first derivative as the matrix. Its second derivative would be wrong, so it raises an
     error.
 
     Args:
@@ -145,7 +155,14 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
 
     @forbid_second_derivative.defjvp
     def _forbid_second_derivative_jvp(primals: Any, tangents: Any) -> Any:
-        """Raise the error for a second derivative."""
+        """Raise an error: the JVP rule of the identity `forbid_second_derivative`.
+
+        The rule of `pauli_angles` applies this identity to the matrix, so that differentiating the
+        rule again raises the error.
+
+        Raises:
+            CompileError: always.
+        """
         raise CompileError(
             f"the transform {name} of a traced matrix is differentiated twice with shots, which is "
             "not supported. Write the gates of the matrix, or use a circuit without shots."
@@ -163,8 +180,13 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
         This is the JVP rule of ``pauli_angles``. The tangent of the angle for the Pauli word ``P``
         is ``2 Re(i tr(P dU U^-1)) / 2^n``.
 
-        Raises:
-            CompileError: when the tangent is differentiated again.
+        Args:
+            primals: a tuple of the matrix ``U``.
+            tangents: a tuple of its tangent ``dU``.
+
+        Returns:
+            the angles, which are zero, and their tangents. Differentiating the tangents again
+            raises a ``CompileError``.
         """
         (matrix,), (tangent,) = primals, tangents
         product = tangent @ jnp.conj(forbid_second_derivative(matrix)).T

@@ -184,9 +184,9 @@ def make_rewrite_before_noise(config: CircuitConfig) -> Rewrite | None:
 
 
 def _is_pass(transform: Any) -> bool:
-    """Return whether a transform only names a Bellhop pass, and has no tape function.
+    """Return whether a transform is the name of a Bellhop pass, not a tape function.
 
-    The pass ``gridsynth`` is excluded: its decomposition is a transform of operations.
+    False for the pass ``gridsynth``, which is applied to operations during tracing.
     """
     return transform.tape_transform is None and transform.pass_name not in (None, "gridsynth")
 
@@ -249,7 +249,13 @@ def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
 def _keep_matrix_derivatives(transform: Any, has_shots: bool) -> Any:
     """Make one transform differentiable with respect to traced matrices.
 
-    A transform that does not decompose matrices is returned unchanged.
+    Args:
+        transform: PennyLane's ``BoundTransform``.
+        has_shots: whether the circuit has shots, so that its device applies no matrices.
+
+    Returns:
+        a changed transform with the same arguments; ``transform`` itself if it does not decompose
+        matrices.
     """
     if _get_name(transform) not in _MATRIX_DECOMPOSITIONS:
         return transform
@@ -285,7 +291,8 @@ def _make_tape_rewrite(transform: Any) -> Rewrite:
 class Folding:
     """How circuits are folded: ``G`` becomes ``G G^-1 G``, which scales its noise.
 
-    It is set while circuits for zero-noise extrapolation (``mitigate_with_zne``) are traced.
+    While circuits for zero-noise extrapolation (``mitigate_with_zne``) are traced, an instance is
+    the current folding, set by `fold_circuits`.
 
     Attributes:
         n_folds: the number of pairs of inverse and original that are appended.
@@ -314,12 +321,13 @@ class Folding:
 
 
 def _fold(operations: Operations, folding: Folding) -> Operations:
-    """Append inverses and originals to a tape's operations, as `Folding` describes.
+    """Fold a tape's operations as a whole or each gate, as `Folding` describes.
 
     State preparations are not folded.
 
     Returns:
-        for one global fold of ``[A, B]``: ``[A, B, B^-1, A^-1, A, B]``.
+        for one fold of ``[A, B]``: ``[A, B, B^-1, A^-1, A, B]`` if the folding is global, else
+        ``[A, A^-1, A, B, B^-1, B]``.
     """
     # Not lazy: noise models find gates by name, and an inverse such as RX(-x) has the gate's name.
     if not folding.is_global:
@@ -330,11 +338,13 @@ def _fold(operations: Operations, folding: Folding) -> Operations:
 
 
 def _fold_each(operations: Operations, n_folds: int, *, is_lazy: bool = True) -> Operations:
-    """Append the inverse and the gate itself ``n_folds`` times after each gate.
+    """Append the inverse of each gate and the gate itself after it, ``n_folds`` times.
 
     State preparations are not folded.
 
     Args:
+        operations: PennyLane operations, in order.
+        n_folds: the number of pairs of inverse and gate.
         is_lazy: whether an inverse is a symbolic ``Adjoint``, as by ``qml.adjoint(op, lazy=True)``.
 
     Returns:

@@ -39,13 +39,14 @@ _N_PAIRS = 16
 class _Twirls(NamedTuple):
     """Table of the Paulis around a two-qubit gate that leave its effect unchanged.
 
-    Row ``i`` has the Paulis ``divmod(i, 4)`` before the gate, as indices into `_PAULIS`.
+    Row ``i`` is for the pair of Paulis ``divmod(i, 4)`` before the gate, indices into `_PAULIS`.
 
     Attributes:
         paulis: integer array ``[16, 4]``, indices into `_PAULIS`: before the gate on its first and
             second wire, then after the gate on its first and second wire.
-        phases: real array ``[16]``, the angle of the `GlobalPhase` that cancels the phases of the
-            four `Rot` gates that act as Paulis, and the sign of the Paulis after the gate.
+        phases: real array ``[16]``, the angle of a `GlobalPhase` that makes the product of the gate
+            and the Paulis equal to the gate. It cancels the phases of the four `Rot` gates that act
+            as Paulis, and a sign of -1.
     """
 
     paulis: np.ndarray
@@ -78,7 +79,7 @@ def _find_twirls(name: str) -> _Twirls:
 
 
 def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
-    """Insert random Paulis around each CNOT and CZ, whose effects cancel.
+    """Insert random Paulis before and after each CNOT and CZ, which cancel each other.
 
     The program draws the Paulis when it runs. On a noisy device, the mean over many runs has
     stochastic Pauli errors instead of coherent errors.
@@ -87,7 +88,7 @@ def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
         operations: PennyLane operations, in order.
         names_paulis: True to insert conditionals on the drawn index with X, Y and Z gates, which
             noise models recognize by name; False to insert `Rot` gates and a `GlobalPhase`, which
-            is faster. True needs a current circuit, which is being traced.
+            is faster. True works only while a circuit is traced.
 
     Returns:
         a list of the operations, with the inserted operations around each CNOT and CZ.

@@ -41,12 +41,13 @@ class ProgramCircuit(BackendCircuit):
     Args:
         wires: maps wire labels to qubit indices.
         where: the QNode's name and line, which begin error messages.
-        rows: the batch row whose gate parameters are used, by a traced index (parameter
-            broadcasting).
+        rows: the row of batched gate parameters that the circuit applies (parameter
+            broadcasting). The index of the row is traced.
         faults: records invalid traced wires and channel parameters when the program runs.
 
     Attributes:
-        fault: int32 ``[2]``, traced: the first invalid wire or parameter so far, zeros for none.
+        fault: int32 ``[2]``, traced: encodes the first invalid wire or parameter so far, see
+            `FaultRecorder`; zeros for none.
         n_outcomes: the largest number of mid-circuit outcomes of one execution, without
             postselected outcomes.
         can_apply_observables: whether an observable among the gates is applied as its matrix.
@@ -276,7 +277,10 @@ class ProgramCircuit(BackendCircuit):
     def _run_on_gate_state(
         self, before: Any, function: Callable[..., Any], *args: Any
     ) -> tuple[Any, ...]:
-        """Run a loop's body or a branch on a given gate state, and restore this circuit.
+        """Run a loop's body or a branch on a given gate state; return the state after it.
+
+        The circuit's own gate state and ``n_outcomes`` are restored at the end. The number of
+        mid-circuit outcomes in the body or branch is stored in ``self._n_part_outcomes``.
 
         Args:
             before: the gate state at the beginning: all values that gates change.
@@ -284,8 +288,7 @@ class ProgramCircuit(BackendCircuit):
             *args: the arguments of ``function``.
 
         Returns:
-            a tuple of the gate state at the end, and the function's results. Its number of
-            mid-circuit outcomes is stored in ``self._n_part_outcomes``.
+            a tuple of the gate state at the end, and the function's results.
         """
         outer = self._gate_state, self.n_outcomes
         self._gate_state, self.n_outcomes = before, 0
@@ -297,9 +300,9 @@ class ProgramCircuit(BackendCircuit):
             self._gate_state, self.n_outcomes = outer
 
     def trace_part(self, function: Callable[[], tuple[Any, ...]]) -> ClosedJaxpr:
-        """Trace a function with gates to a jaxpr, from this circuit's gate state.
+        """Trace a function with gates to a jaxpr, beginning with the current gate state.
 
-        Gates in it do not change this circuit's gate state and ``n_outcomes``.
+        The function's gates do not change the gate state and ``n_outcomes`` of this circuit.
 
         Args:
             function: applies gates to this circuit, and returns a tuple of arrays.
@@ -320,7 +323,7 @@ class ProgramCircuit(BackendCircuit):
             construct: describes the loop in the error, such as "a while_loop".
 
         Raises:
-            CompileError: in this case; a subclass may raise it later.
+            CompileError: if the body measures mid-circuit. A subclass may raise it later.
         """
         if self._n_part_outcomes:
             self._raise_or_defer(

@@ -27,8 +27,8 @@ class TapeCircuit(BackendCircuit):
 
     Args:
         where: the QNode's name and line, which begin error messages.
-        rows: the batch row whose gate parameters are used, by a traced index (parameter
-            broadcasting).
+        rows: the row of batched gate parameters that the circuit applies (parameter
+            broadcasting). The index of the row is traced.
         make_error: maps the description of an unsupported construct, such as ``"a while_loop"``, to
             the error to raise.
         device_wires: the wire labels of the device; None for a device without wires.

@@ -52,9 +52,9 @@ from bellhop.tracing.state import circuit_scope
 class _OperationQueue(AnnotatedQueue):
     """PennyLane's queue of the operations in a circuit, a loop's body or a branch.
 
-    A gate in another JAX trace raises an error: a JAX transformation inside the quantum function
-    traces its body separately, and a gate in the body of ``jax.lax.scan`` would be applied once
-    instead of once per iteration.
+    A gate or measurement inside of a JAX transformation raises an error: JAX traces the
+    transformation's body separately, so a gate in the body of ``jax.lax.scan`` would be applied
+    once instead of once per iteration.
 
     Args:
         where: the QNode's name and line, which begin error messages.
@@ -89,8 +89,8 @@ class _OperationQueue(AnnotatedQueue):
         """Append an operation or measurement process, and record the user's line.
 
         Raises:
-            CompileError: inside a JAX transformation (``jax.lax.scan``, ...) in the quantum
-                function, such as a ``jax.numpy`` function of a measurement.
+            CompileError: inside of a JAX transformation in the quantum function, such as
+                ``jax.lax.scan``. A ``jax.numpy`` function of a measurement is one too.
         """
         if get_opaque_trace_state(convention="bellhop") != self._trace:
             if is_measurement(obj):
@@ -361,15 +361,15 @@ class TracingCircuit:
         return self if self.is_collecting() else ControlFlowQueue(self)
 
     def as_operation(self, record: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
-        """Trace loops and conditionals into one PennyLane operation, which is applied later.
+        """Trace loops and conditionals into one operation; compute their results now.
+
+        The gates are applied when the circuit applies the operation.
 
         Args:
-            record: applies the loops and conditionals to the `TracingCircuit` that it gets, and
-                returns a pytree.
+            record: ``TracingCircuit -> results``, applies loops and conditionals to its argument.
 
         Returns:
-            the operation, and the pytree, whose arrays are computed now; see the function
-            `as_operation`.
+            the `ControlFlow` operation, and the results, a pytree of arrays.
         """
         return as_operation(self, record)
 
@@ -435,7 +435,11 @@ class TracingCircuit:
                 )
 
     def _evaluate_condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
-        """Return the condition of a while loop as an array; reject gates in it.
+        """Evaluate the user's condition of a while loop, and return it as an array.
+
+        Args:
+            condition: maps the carried values to whether another iteration follows.
+            carried: the carried values.
 
         Raises:
             CompileError: if the condition queues gates.
@@ -473,17 +477,17 @@ def foreign_queue_error(where: str, construct: str) -> CompileError:
 def as_operation(
     circuit: CurrentCircuit, record: Callable[[TracingCircuit], Any]
 ) -> tuple[ControlFlow, Any]:
-    """Trace loops and conditionals into one PennyLane operation, applied later.
+    """Trace loops and conditionals into one operation; compute their results now.
 
-    Used where operations are collected, as in a tape or a decomposition.
+    Used where operations are collected, as in a tape or a decomposition. The gates are applied
+    when the circuit applies the operation.
 
     Args:
         circuit: the circuit that will apply the operation.
-        record: applies control flow to the `TracingCircuit` that it gets, and returns a pytree.
+        record: ``TracingCircuit -> results``, applies loops and conditionals to its argument.
 
     Returns:
-        the `ControlFlow` operation, and the pytree, whose arrays are computed now, without the
-        gates.
+        the `ControlFlow` operation, and the results, a pytree of arrays.
     """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     gates = tracing.trace_gates(lambda: record(tracing))
@@ -510,7 +514,10 @@ class ControlFlowQueue:
     def for_loop(
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
     ) -> Any:
-        """Put a for loop on PennyLane's queue as one operation; return its carried values."""
+        """Put a for loop on PennyLane's queue as one operation; return its carried values.
+
+        The arguments are as in `TracingCircuit.for_loop`.
+        """
         record = lambda circuit: circuit.for_loop(n_iterations, body, carried)
         return self._defer("for_loop", record)
 

@@ -86,6 +86,7 @@ class UnrollPass(CircuitPass):
         gates. No gate is applied then.
 
         Args:
+            n_iterations: the trip count of the outer loop.
             body: ``((), index) -> ()``, which applies the gates of one iteration of the outer loop.
 
         Returns:

@@ -63,10 +63,10 @@ class UsedWires(GateInterpreter):
         return list(dict.fromkeys(map(_to_static_wire, labels)))
 
     def list_wires_or(self, labels: Sequence[Any]) -> list[Any]:
-        """Return the wires of the gates, or ``labels`` if one of the wires is unknown.
+        """Return the wires of the gates, each once; ``labels`` if a wire is traced.
 
         Args:
-            labels: all wire labels of the circuit, in which any unknown wire must be.
+            labels: all wire labels of the circuit, returned if a wire is not constant.
         """
         wires = self.list_wires()
         are_known = not any(isinstance(wire, UnknownValue) for wire in wires)
@@ -141,7 +141,7 @@ class UsedWires(GateInterpreter):
     def _apply_modifier(self, start: int, controls: Any) -> None:
         """Reverse the recorded operations of an adjoint, or add the wires of a control.
 
-        So the wires are found in the order in which PennyLane finds them.
+        The order of the wires then agrees with PennyLane's order for such an operation.
 
         Args:
             start: the index in ``self._named`` of the first operation of the function.
@@ -153,7 +153,7 @@ class UsedWires(GateInterpreter):
         )
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Record the wires of a for loop: of its body, or of each unrolled iteration.
+        """Record the wires of a for loop's body, once or for each iteration if it is unrolled.
 
         An operand whose value is unknown is None.
 

@@ -59,10 +59,18 @@ class NoiseInserter:
     def can_add_piecewise(config: CircuitConfig, device: qml.devices.Device) -> bool:
         """Return whether noise can be added to a QNode's operations one at a time.
 
-        Otherwise PennyLane adds the noise to a tape, without dynamic loops and conditionals.
-        ``add_noise`` must be the first transform, because earlier transforms change the operations
-        that get noise; circuits must not be folded, and later transforms must not need the whole
-        circuit. Only the device ``default.mixed`` is supported.
+        Otherwise PennyLane adds the noise to a tape, without dynamic loops and conditionals. True
+        if
+
+        - the device is ``default.mixed``;
+        - ``add_noise`` is the first transform: earlier transforms would change the operations that
+          get noise;
+        - no later transform needs the whole circuit;
+        - the circuit is not folded.
+
+        Args:
+            config: the QNode's settings, with its transforms.
+            device: the QNode's device.
         """
         is_noise_first = QNodeTransforms(config.transforms).names[:1] == ("add_noise",)
         is_mixed = type(device) is qml.devices.DefaultMixed
@@ -110,8 +118,8 @@ class NoiseInserter:
             op: the operation, without its condition.
 
         Raises:
-            CompileError: if the noise would depend on this decomposition, and for an allocation of
-                wires.
+            CompileError: if the noise would depend on this decomposition, if the noise model reads
+                a traced value, and for an allocation of wires.
         """
         self._reject_allocation(op)
         with qml.QueuingManager.stop_recording():
@@ -130,7 +138,11 @@ class NoiseInserter:
             return [op if each is conditional else each for each in noisy]
 
     def _reject_allocation(self, op: qml.operation.Operator) -> None:
-        """Raise a ``CompileError`` for an operation that allocates or deallocates wires."""
+        """Raise an error if an operation allocates or deallocates wires.
+
+        Raises:
+            CompileError: for an ``Allocate`` or ``Deallocate`` operation.
+        """
         if Allocations.is_allocation(op):
             raise CompileError(
                 f"{self._where}: {op.name} with qml.add_noise is supported only in circuits "
@@ -167,7 +179,8 @@ class NoiseInserter:
                 different noise need separate copies of the final state.
 
         Raises:
-            CompileError: if the noise model has noise for measurements, and a wire is traced.
+            CompileError: if the noise model has noise for measurements and a wire is traced, or if
+                it reads another traced value.
         """
         with qml.QueuingManager.stop_recording():
             noise: list[Any] = []
@@ -210,10 +223,11 @@ class NoiseInserter:
 
         Args:
             function: a noise function, a value of the model's ``model_map`` or ``meas_map``.
-            thing: the operation or measurement process that the noise is for.
+            thing: the operation or measurement process to which the noise is added.
 
         Raises:
-            CompileError: if a wire is traced and the function may read wires.
+            CompileError: if a wire is traced and the function may read wires, or if the function
+                needs the concrete value of a tracer.
         """
         # A function that compares a traced wire with a set of wires would silently add no noise.
         may_read_wires = getattr(function, "__code__", None) is not _PARTIAL_WIRES_CODE
@@ -223,14 +237,13 @@ class NoiseInserter:
         return list(self._call_model(make))
 
     def _call_model(self, ask: Callable[[], Any]) -> Any:
-        """Call a function of the noise model; explain errors about traced values.
+        """Call a function of the noise model; explain JAX's errors about traced values.
 
         Args:
-            ask: a function without arguments that calls the noise model, and whose result is
-                returned.
+            ask: the function, without arguments; its result is returned.
 
         Raises:
-            CompileError: if the noise model needs the concrete value of a tracer.
+            CompileError: if the function needs the concrete value of a tracer.
         """
         try:
             return ask()
@@ -275,9 +288,10 @@ def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
 
 
 class _UnreadableWires:
-    """Replacement for wires of which some are traced; any use of it raises an error.
+    """Replacement for wires of which one is traced; any use of it raises an error.
 
-    A noise condition that compares a traced wire would silently be False.
+    Without it, a noise condition that compares a traced wire with a label would be False, and the
+    noise would be missing.
 
     Args:
         error: the error that each use of the object raises.

@@ -47,16 +47,16 @@ class _NoiseState:
 
     Attributes:
         is_first: whether no operation was applied yet.
-        is_branch_taken: in a branch on a mid-circuit outcome: True while gates are applied with
-            their noise, False while only the noise of a branch that is not taken is applied. None
-            outside of such branches.
+        is_branch_taken: None outside of branches on a mid-circuit outcome. In such a branch: True
+            while gates are applied with their noise, False while the noise is applied without the
+            gates, since another branch is taken.
         has_branch_noise: whether a gate in such a branch had noise.
         outcomes: the outcomes of mid-circuit measurements so far, tracers.
         carried: tracers of the values that loops carry. While a loop's body is traced, it is
             unknown whether they depend on outcomes.
         deferred_error: the error to raise at the next mid-circuit measurement, or None. It is set
-            by a conditional that may depend on outcomes through a loop or another conditional, in a
-            circuit that has not measured so far.
+            by a conditional whose index may depend on an outcome through a loop or another
+            conditional, while the circuit has not measured yet.
     """
 
     is_first: bool = True
@@ -139,8 +139,8 @@ class NoisePass(CircuitPass):
         The arguments and the result are as in `Interpreter.mid_measure`.
 
         Raises:
-            CompileError: for a ``pauli_measure``, for a measurement in a conditional on an outcome,
-                and after a condition that may depend on outcomes.
+            CompileError: for a ``pauli_measure``; for a measurement in a conditional on an outcome;
+                and after a conditional for which it is unknown whether an outcome decides it.
         """
         if is_joint:
             raise CompileError(
@@ -187,9 +187,10 @@ class NoisePass(CircuitPass):
         return super().while_loop(condition, self._record_carried(body), carried)
 
     def _record_carried(self, body: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a loop's body so that it appends the carried tracers to this pass's state.
+        """Wrap a loop's body so that it records the tracers of the carried values.
 
-        `_is_decided_by_outcome` looks for them in the conditions of conditionals.
+        They are appended to this pass's state, where `_is_decided_by_outcome` finds them: a
+        condition that is computed from carried values may depend on an outcome.
         """
 
         def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
@@ -283,13 +284,15 @@ class NoisePass(CircuitPass):
     def _is_decided_by_outcome(self, branches: Branches) -> bool:
         """Return whether a conditional's index is computed from a mid-circuit outcome.
 
+        This is unknown if the index comes from a loop or another conditional, which may pass on an
+        outcome.
+
         Args:
             branches: the conditional; its index is usually a tracer.
 
         Raises:
-            CompileError: if this is unknown, because the index comes from a loop or a conditional,
-                and the circuit measures mid-circuit. Without a measurement so far, the error is
-                raised at the next one.
+            CompileError: if this is unknown, and the circuit has measured mid-circuit. If it has
+                not, the next mid-circuit measurement raises the error.
         """
         outcomes = set(map(id, self._state.outcomes))
         carried = set(map(id, self._state.carried))
@@ -312,7 +315,7 @@ class NoisePass(CircuitPass):
     def _has_noise(self, branch: Callable[[], Any]) -> bool:
         """Return whether a gate in a branch on a mid-circuit outcome has noise.
 
-        The branch is traced for this purpose; its gates are not applied.
+        The branch is traced to find out; its gates are not applied.
 
         Args:
             branch: the branch, a function without arguments.
@@ -362,18 +365,18 @@ _CONTROL_FLOW = (cond_p, scan_p, while_p)
 
 
 def find_origins(value: object, boundaries: Sequence[Any]) -> tuple[set[int], set[int]]:
-    """Return the tracers from which a value is computed, going back through equations.
+    """Find the tracers from which a value is computed, by a search of equations.
 
-    The search also stops at tracers without an equation, such as arguments of the traced function.
+    The search stops at ``boundaries``, and at tracers without an equation, such as arguments of the
+    traced function. These tracers are the origins.
 
     Args:
         value: a value that is being traced; a concrete value has no origins.
         boundaries: tracers at which the search stops.
 
     Returns:
-        two sets with the ``id`` of each tracer. The first set has the tracers from which the value
-        is computed without loops and conditionals, the second set the tracers that reach the value
-        through a loop or conditional.
+        two sets with the ``id`` of each origin: origins from which the value is computed without
+        loops and conditionals, and origins that reach the value through a loop or conditional.
     """
     stops = set(map(id, boundaries))
     origins: tuple[set[int], set[int]] = set(), set()

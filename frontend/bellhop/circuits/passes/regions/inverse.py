@@ -123,15 +123,15 @@ class _GateEvaluator(GateInterpreter):
         return (self._evaluate_call if eqn.effects else self._evaluate_value)(eqn, *operands)
 
     def _save(self, make: Callable[[Any], Any]) -> Any:
-        """Return the values that an equation saves: an earlier evaluation's, or computed now.
+        """Return an equation's saved values, of an earlier evaluation or computed now.
 
-        They are also appended to ``self.saved``, the values of this evaluation.
+        The values are also appended to ``self.saved``. In a later evaluation, they are the values
+        that the earlier evaluation saved.
 
         Args:
-            make: a function ``saved -> values`` that evaluates the equation. It gets None in the
-                first evaluation. If the earlier evaluation saved None for the equation, it gets
-                `NOTHING_SAVED`: then callbacks in the equation are not called, and their results
-                are missing.
+            make: ``saved -> values``, evaluates the equation. The argument is None in the first
+                evaluation. ``make`` is called again only if the earlier evaluation saved None: with
+                `NOTHING_SAVED`, so that callbacks are not called, and their results are missing.
         """
         if self.saved_before is None:
             kept = make(None)
@@ -148,12 +148,16 @@ class _GateEvaluator(GateInterpreter):
         return super()._interpret_classical(eqn, *operands)
 
     def _evaluate_call(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Call Python in the first evaluation; return the saved results in a later one.
+        """Call a callback in the first evaluation; later return its saved results.
 
-        The equation has an effect, such as a callback.
+        Other equations with effects are treated like callbacks.
 
         Returns:
-            the equation's results; `_UNSAVED` for each if the earlier evaluation did not save them.
+            the equation's results; in a later evaluation the saved results, or `_UNSAVED` for each
+            result if the earlier evaluation did not save them.
+
+        Raises:
+            CompileError: if an operand is `_UNSAVED`.
         """
         lost = [_UNSAVED] * len(eqn.outvars)
         call = lambda: list(bind_equation(eqn, *self._require_saved(operands)))
@@ -189,13 +193,13 @@ class _GateEvaluator(GateInterpreter):
         raise measurement_error(self.where, eqn.params["site"])
 
     def _require_saved(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the operands of an equation, or raise an error if one was not saved.
+        """Return operands unchanged; raise an error if one of them is `_UNSAVED`.
 
-        `_UNSAVED` marks a callback's result in an iteration that is recomputed, whose callback must
-        not be called again.
+        `_UNSAVED` replaces a callback's result in a loop iteration that is recomputed, as the
+        callback must not be called again.
 
         Raises:
-            CompileError: if one is `_UNSAVED`.
+            CompileError: if an operand is `_UNSAVED`.
         """
         if any(value is _UNSAVED for value in values):
             raise CompileError(
@@ -224,10 +228,10 @@ class _GateEvaluator(GateInterpreter):
         [evaluated] = inner
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
-            """Apply the region's gates, with controls, or inverted for an adjoint.
+            """Apply the gates of the adjoint or controlled function.
 
-            If ``backwards``, apply the inverse of the region; the inverse of an adjoint is the
-            function itself.
+            If ``backwards``, apply the inverse: for an adjoint, the function's gates in forward
+            order.
             """
             if controls is None:
                 evaluated.apply(interpreter, backwards=not backwards)
@@ -238,9 +242,9 @@ class _GateEvaluator(GateInterpreter):
         return []
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
-        """Evaluate the classical part of a conditional, and append an action for its gates.
+        """Evaluate a conditional's classical part; append an action for its gates.
 
-        A conditional without results and effects is evaluated with its gates only.
+        If the conditional has no results and no effects, only the action evaluates it.
 
         Args:
             eqn: JAX's ``cond`` equation, whose branches have gates.
@@ -253,7 +257,12 @@ class _GateEvaluator(GateInterpreter):
         branches = eqn.params["branches"]
 
         def run(number: int, kept: Any) -> EvaluatedGates:
-            """Evaluate a branch without gates; ``kept`` has the saved values of each branch."""
+            """Evaluate a branch without applying its gates.
+
+            Args:
+                number: the index of the branch.
+                kept: for each branch, the values saved by an earlier evaluation; None in the first.
+            """
             kept_of_branch = None if kept is None else kept[number]
             evaluated = evaluate_gates(branches[number], operands, self.where, kept_of_branch)
             self._require_saved(evaluated.results)
@@ -288,8 +297,8 @@ class _GateEvaluator(GateInterpreter):
 
         With a static trip count, `jax.lax.scan` saves the carried values of each iteration. With a
         dynamic trip count their array would have no static shape, so each iteration of the loop
-        with gates recomputes them from the first iteration on. A loop without carried values and
-        effects is run with gates only.
+        with gates recomputes them from the first iteration on. A loop without carried values
+        and effects is run by the action only.
 
         Returns:
             the carried values after the loop.
@@ -338,9 +347,9 @@ class _GateEvaluator(GateInterpreter):
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Run the classical part of a while loop, and append an action for its gates.
 
-        The first loop counts the iterations. The loop with gates is a for loop of this trip count,
-        so that it can run backwards; each iteration recomputes its carried values from the first
-        iteration on.
+        The classical part also counts the iterations. The action applies the gates in a for loop
+        with this trip count, so that it can run backwards; each iteration recomputes its carried
+        values from the first iteration on.
 
         Returns:
             the carried values after the loop.
@@ -377,7 +386,12 @@ class _GateEvaluator(GateInterpreter):
         """
 
         def recompute_carried(number: Any, first: tuple[Any, ...]) -> tuple[Any, ...]:
-            """Run the iterations before ``number`` without gates; return the carried values."""
+            """Return the carried values before an iteration, by running earlier iterations.
+
+            Args:
+                number: the index of an iteration.
+                first: the carried values of the first iteration.
+            """
             if not first:
                 return ()
             step = lambda i, carried: tuple(self._require_saved(run(i, carried).results))
@@ -416,28 +430,32 @@ class _GateEvaluator(GateInterpreter):
 
 
 def _switch_branches(index: Any, functions: Sequence[Callable[[], EvaluatedGates]]) -> Any:
-    """Evaluate one of several branches without gates; return results and entries.
+    """Add a conditional that evaluates one of several branches without applying gates.
 
     Args:
         index: the traced index of the branch to evaluate.
         functions: for each branch, a function that evaluates it.
 
     Returns:
-        the results of the branch, and a list of the saved entries of every branch. The entries of
-        branches that do not run are zeros, so that all branches return the same types.
+        the results of the branch; and for every branch its ``EvaluatedGates.saved``, which is zeros
+        for branches that do not run, so that all branches return the same types.
     """
     parts = [lambda function=function: tuple(function()[:2]) for function in functions]
     traced = [jax.make_jaxpr(part, return_shape=True)() for part in parts]
 
     def runner(number: int) -> Callable[[], Any]:
-        """Return one branch as a function for ``jax.lax.switch``.
+        """Make the function of one branch for ``jax.lax.switch``.
 
-        The function returns the branch's results and the saved entries of all branches: zeros for
-        the branches other than this one.
+        Args:
+            number: the index of the branch.
+
+        Returns:
+            a function without arguments that returns the branch's results, and the saved values of
+            all branches: zeros for branches other than this one.
         """
 
         def run() -> Any:
-            """Evaluate the traced branch; return its results and the entries of all branches."""
+            """Evaluate the traced branch; return its results and all saved values."""
             closed, shapes = traced[number]
             leaves = eval_jaxpr(closed.jaxpr, closed.consts)
             results, kept = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
@@ -457,11 +475,11 @@ def _make_zeros(like: Any) -> Any:
 
 
 class _NothingSaved:
-    """The value of ``EvaluatedGates.saved`` for a loop that saved nothing.
+    """A replacement for ``EvaluatedGates.saved`` in which every equation saved None.
 
-    A loop with a dynamic trip count saves nothing per iteration, because an array of all iterations
-    has no static shape. Iterating over the object gives None for each equation, without end.
-    Indexing it, as for the values of a branch, gives the object itself.
+    It is used for iterations of a loop with a dynamic trip count: their values are not saved,
+    because an array over all iterations has no static shape. Iterating over the object gives None
+    without end. Indexing it, as for the saved values of one branch, gives the object itself.
     """
 
     def __iter__(self) -> Iterator[None]:
