@@ -276,8 +276,7 @@ class DeferralPass(CircuitPass):
         """Register a wire as measured without measuring it, or fail the deferral.
 
         Deferral fails for a traced wire, a wire that was measured before, and a reset. The
-        arguments are as in `Interpreter.mid_measure`; there is no postselection, which `is_needed`
-        excludes.
+        arguments are as in `Interpreter.mid_measure`; `is_needed` excludes a postselection.
 
         Returns:
             a traced False in place of the outcome, tagged so that its uses can be found.

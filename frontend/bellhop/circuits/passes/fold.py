@@ -29,12 +29,12 @@ def append_folds(
 ) -> None:
     """Apply the inverse of a circuit and the circuit again, ``n_folds`` times.
 
-    This follows the circuit itself, whose noise it scales by ``1 + 2 * n_folds`` for zero-noise
-    extrapolation. Preparations of states are not repeated. Callbacks with effects are called again
-    each time.
+    The interpreter has received the circuit once already, so the noise of the circuit is scaled by
+    ``1 + 2 * n_folds``, for zero-noise extrapolation. Preparations of states are not repeated.
+    Callbacks with effects are called again each time.
 
     Args:
-        interpreter: receives the gates. It has received the circuit once already.
+        interpreter: receives the gates.
         closed: the circuit, a jaxpr with gate equations.
         inputs: the values of the jaxpr's inputs.
         n_folds: the number of times that inverse and circuit are applied.

@@ -140,16 +140,17 @@ class QNodeTransforms:
 def make_rewrite(config: CircuitConfig) -> Rewrite | None:
     """Combine a QNode's transforms, twirling and gate folding into one function.
 
-    The transforms must be piecewise. Transforms that add noise are left out, because circuits add
-    noise by a `NoisePass`; twirling is then left out too, see `make_rewrite_before_noise`. Folding
-    of whole circuits is not included.
+    Each transform must accept the operations between two constructs (loops, conditionals,
+    mid-circuit measurements) alone. The folding of whole circuits is not included. Transforms that
+    add noise are left out, because a `NoisePass` adds the noise; if there is such a transform,
+    twirling is left out as well, see `make_rewrite_before_noise`.
 
     Args:
         config: the QNode's settings, with its transforms and passes.
 
     Returns:
-        a function that maps the operations between two constructs (loops, conditionals, mid-circuit
-        measurements) to the operations that replace them; None if nothing would change.
+        a function that maps the operations between two constructs to the operations that replace
+        them; None if nothing would change.
     """
     has_shots = bool(config.shots.total)
     rewrites = [
@@ -176,9 +177,14 @@ def make_rewrite(config: CircuitConfig) -> Rewrite | None:
 
 
 def make_rewrite_before_noise(config: CircuitConfig) -> Rewrite | None:
-    """Return a function that twirls operations before noise is added to them.
+    """Make the function that twirls a QNode's operations before noise is added to them.
 
-    It maps a list of operations to a list of operations. None if ``config.passes`` has no twirling.
+    Args:
+        config: the QNode's settings, with its passes.
+
+    Returns:
+        a function that maps a list of operations to the list with random Paulis; None if the QNode
+        has no twirling.
     """
     return functools.partial(twirl, names_paulis=True) if PAULI_TWIRLING in config.passes else None
 

@@ -27,7 +27,7 @@ class PassChain:
     """The passes that a circuit goes through on every backend.
 
     They expand adjoint and controlled functions, fold the circuit, rewrite operations and allocate
-    wires. A quantum function owns one chain, with which it applies itself to backends' circuits.
+    wires. Each quantum function has a chain, through which its gates reach a backend's circuit.
 
     Attributes:
         n_folds: the number of global foldings for zero-noise extrapolation, 0 for none.

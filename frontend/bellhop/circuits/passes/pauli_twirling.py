@@ -143,7 +143,11 @@ def _with_conditionals(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
 def _choose_pauli(index: Operand, wire: Wire) -> Any:
     """Return a `ControlFlow` operation that applies I, X, Y or Z by a traced index.
 
-    ``index`` is the index of the Pauli in `_PAULIS`. A circuit must be current.
+    It can only be made while a circuit is traced.
+
+    Args:
+        index: the index of the Pauli in `_PAULIS`.
+        wire: the wire of the Pauli.
     """
 
     def branch(pauli: Any) -> None:

@@ -153,7 +153,7 @@ class UsedWires(GateInterpreter):
         )
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Record the wires of a for loop's body, once or for each iteration if it is unrolled.
+        """Record the wires of a for loop's body, or of each iteration if loops are unrolled.
 
         An operand whose value is unknown is None.
 

@@ -260,8 +260,10 @@ class NoisePass(CircuitPass):
     def apply_noise(self, operations: Sequence[Any]) -> None:
         """Forward operations to the next interpreter without adding noise to them.
 
-        They are noise, or gates and their noise. The dtypes of their parameters count for the
-        precision of the results.
+        The dtypes of their parameters count for the precision of the results.
+
+        Args:
+            operations: noise operations, or gates together with their noise.
         """
         self.precision.include([op.data for op in operations])
         self.target.apply(operations)

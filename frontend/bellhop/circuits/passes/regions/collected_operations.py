@@ -11,7 +11,7 @@ from bellhop.circuits.passes.regions.inverse import NOTHING_SAVED, evaluate_gate
 
 
 def collect_operations(gates: GateJaxpr, controls: tuple[Any, Any] | None, where: str) -> list[Any]:
-    """List the operations that an adjoint or controlled function applies outside of loops.
+    """List the operations of an adjoint or controlled function, outside of loops.
 
     Operations in loops and conditionals are left out. Callbacks of the function are not called
     again.

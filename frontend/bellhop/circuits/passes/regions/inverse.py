@@ -168,6 +168,8 @@ class _GateEvaluator(GateInterpreter):
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         """Append an action that applies the equation's operations or their inverses.
 
+        An action is a function that applies gates forward or backwards, see `EvaluatedGates`.
+
         The equation has no results, so the list is empty.
 
         Raises:
@@ -212,6 +214,8 @@ class _GateEvaluator(GateInterpreter):
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         """Evaluate an adjoint or controlled function, and append an action for its gates.
 
+        An action is a function that applies gates forward or backwards, see `EvaluatedGates`.
+
         The equation has no results, so the list is empty.
         """
         gates, controls = GateJaxpr.from_region(eqn, self._require_saved(operands))
@@ -243,6 +247,8 @@ class _GateEvaluator(GateInterpreter):
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
         """Evaluate a conditional's classical part; append an action for its gates.
+
+        An action is a function that applies gates forward or backwards, see `EvaluatedGates`.
 
         If the conditional has no results and no effects, only the action evaluates it.
 
@@ -295,6 +301,8 @@ class _GateEvaluator(GateInterpreter):
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Run the classical part of a for loop, and append an action for its gates.
 
+        An action is a function that applies gates forward or backwards, see `EvaluatedGates`.
+
         With a static trip count, `jax.lax.scan` saves the carried values of each iteration. With a
         dynamic trip count their array would have no static shape, so each iteration of the loop
         with gates recomputes them from the first iteration on. A loop without carried values
@@ -346,6 +354,8 @@ class _GateEvaluator(GateInterpreter):
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         """Run the classical part of a while loop, and append an action for its gates.
+
+        An action is a function that applies gates forward or backwards, see `EvaluatedGates`.
 
         The classical part also counts the iterations. The action applies the gates in a for loop
         with this trip count, so that it can run backwards; each iteration recomputes its carried
@@ -407,6 +417,8 @@ class _GateEvaluator(GateInterpreter):
         can_unroll: bool = False,
     ) -> None:
         """Append an action that applies a loop with gates, forward or backwards.
+
+        An action is a function that applies gates forward or backwards, see `EvaluatedGates`.
 
         Args:
             length: the trip count, an ``int`` or a tracer.
