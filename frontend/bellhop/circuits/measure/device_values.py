@@ -42,9 +42,10 @@ class DeviceValues(ExactValues):
             values of all executions.
 
     Attributes:
-        weights: set by ``compute``: a list of the current execution's probability if the
-            probabilities of all executions may not add up to 1, because of postselection; else
-            empty. The caller divides its results by the sum of the weights of all executions.
+        weights: a list that ``compute`` sets. It has one entry, the probability of the current
+            execution, if a postselection may make the sum of all probabilities smaller than 1: the
+            caller then divides its results by the sum of these weights. Otherwise the list is
+            empty.
     """
 
     def __init__(self, answers: DeviceAnswers, *, is_tree: bool = False) -> None:
@@ -92,13 +93,13 @@ class DeviceValues(ExactValues):
     def request_variance(self, observable: qml.operation.Operator) -> Callable[[Any], Statistic]:
         """Request the variance of an observable.
 
-        If the circuit is executed for each combination of mid-circuit outcomes, the expectation
-        values of the observable and of its square are requested, which can be added over
-        executions.
+        If the circuit is executed for each combination of mid-circuit outcomes, the variances of
+        the executions cannot be added up. The expectation value is then requested too, which gives
+        two moments: the expectation values of the observable and of its square.
 
         Returns:
-            a function from the result of ``compute()`` to a ``Statistic``: the variance, or the two
-            moments with a function that computes the variance from their sums.
+            a function from the result of ``compute()`` to a ``Statistic``: of the variance, or of
+            the two moments, from whose sums over all executions it computes the variance.
         """
         variance = self._request_observable(Var, observable)
         if not self._is_tree:
@@ -129,10 +130,10 @@ class DeviceValues(ExactValues):
             return self._add_measurement(Probs(self._find_qubits(wires)))
 
         def rotated(_: object) -> Any:
-            """Measure probabilities in a rotated basis, in a separate call of the device.
+            """Measure the probabilities between the gates ``rotations`` and their inverses.
 
-            The gates ``rotations`` are applied to the circuit before, and their inverses after. The
-            result of ``compute()`` is not used.
+            This is a separate call of the device, after ``compute()``. The argument, the result of
+            ``compute()``, is not used.
             """
             self._answers.apply(rotations)
             after = DeviceValues(self._answers)
@@ -182,8 +183,8 @@ class DeviceValues(ExactValues):
         """Measure all requested values in one call of the device, and set ``weights``.
 
         Returns:
-            an array for each measurement, which the functions that the ``request_...`` methods
-            returned read.
+            a list with an array for each measurement, the argument of the functions that the
+            ``request_...`` methods returned.
         """
         values = self._answers.measure(self._request)
         is_part = self._is_tree and self._answers.postselects
@@ -270,11 +271,12 @@ class DeviceValues(ExactValues):
         return tuple(map(self._convert_factor, factors))
 
     def _convert_factor(self, factor: Factor) -> QubitFactor:
-        """Convert a factor on wire labels to a factor on qubit indices.
+        """Convert a factor on wire labels to a factor on qubit indices, for the runtime.
+
+        A matrix is appended to the request's array of matrix entries.
 
         Returns:
-            the factor. A matrix is appended to the request's array of matrix entries, and the
-            factor has its offset in this array.
+            the factor; instead of a matrix, it has the matrix's offset in this array.
         """
         wires = self._find_qubits(factor.wires)
         if isinstance(factor, NamedFactor):
@@ -292,8 +294,8 @@ def _to_outcome_rows(state: Any, qubits: Sequence[int], n: int) -> Any:
     """Reshape a state vector of ``n`` qubits to one row for each outcome of ``qubits``.
 
     Returns:
-        array ``[2**len(qubits), 2**(n - len(qubits))]``: the columns are the outcomes of the
-        remaining qubits, in ascending order of their indices.
+        array ``[2**len(qubits), 2**(n - len(qubits))]``, with a column for each outcome of the
+        remaining qubits, which are in ascending order of their indices.
     """
     others = [qubit for qubit in range(n) if qubit not in qubits]
     by_qubit = state.reshape((2,) * n).transpose(*qubits, *others)

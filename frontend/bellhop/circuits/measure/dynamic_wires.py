@@ -79,9 +79,15 @@ def _expand(
     process: qml.measurements.MeasurementProcess,
     site: MeasurementSite,
 ) -> Any:
-    """Rewrite an observable on traced wires as a sum on static wires; see `expand_dynamic_wires`.
+    """Rewrite an observable on traced wires as a sum on static wires.
 
-    Calls itself for the terms of sums. PennyLane must not be recording.
+    Implements `expand_dynamic_wires`, and calls itself for the terms of sums. PennyLane's queue
+    must not record.
+
+    Args:
+        observable: PennyLane operator; returned unchanged if all its wires are static.
+        process: the process that measures the observable, for errors.
+        site: the backend's circuit after its gates, to which a check of traced wires is added.
     """
     if not any(map(is_dynamic, observable.wires)):
         return observable
@@ -134,9 +140,10 @@ def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
 def _sum_over_wires(
     factors: list[Any], process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Any:
-    """Rewrite a product on traced wires as a sum over all assignments of labels to these wires.
+    """Rewrite a product on traced wires as a sum with a term for each choice of wires.
 
-    ``X(i) @ Z(0)`` on three wires becomes ``(i == 1) * X(1) @ Z(0) + (i == 2) * X(2) @ Z(0)``.
+    ``X(i) @ Z(0)`` on three wires becomes ``(i == 1) * X(1) @ Z(0) + (i == 2) * X(2) @ Z(0)``: all
+    terms except one have the coefficient 0.
 
     Args:
         factors: the factors of the product.
@@ -180,7 +187,9 @@ def _sum_over_wires(
 def _map_wires(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:
     """Return a copy of an observable in which static labels replace its traced wires.
 
-    ``label_of`` maps the ``id`` of each traced wire to its label.
+    Args:
+        observable: PennyLane operator.
+        label_of: maps the ``id`` of each traced wire to its label.
     """
     labels = [label_of.get(id(wire), wire) for wire in observable.wires]
     return type(observable)(*observable.data, wires=labels)

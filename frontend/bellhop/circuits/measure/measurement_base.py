@@ -127,7 +127,8 @@ class Process:
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
         """Raise an error; subclasses that support circuits without shots override this method.
 
-        It implements `request_exact` for a process of wires or of an observable.
+        An override implements `request_exact` for a process of wires or of an observable, with the
+        same argument and result.
         """
         raise self._unsupported_error(
             "without shots", "Measure expval, var, probs, state or density_matrix."
@@ -136,7 +137,8 @@ class Process:
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Raise an error; subclasses that support shots override this method.
 
-        It implements `request_samples` for a process of wires or of an observable.
+        An override implements `request_samples` for a process of wires or of an observable, with
+        the same argument and result.
         """
         instead = "Measure expval, var, probs, sample or counts"
         has_exact = type(self)._request_exact is not Process._request_exact
@@ -147,8 +149,8 @@ class Process:
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         """Raise an error; subclasses that measure outcomes without shots override this method.
 
-        It computes the statistic of the mid-circuit outcomes of the current execution. The caller
-        averages its values over all executions.
+        An override returns the statistic of the mid-circuit outcomes of the current execution. The
+        caller averages its values over all executions.
 
         Args:
             outcomes: traced scalars, the outcomes that the process measures.
@@ -242,7 +244,9 @@ def check_outcomes(
 
 
 def as_index(outcomes: Sequence[Any]) -> Any:
-    """Combine outcomes into an integer, the first outcome as the most significant bit.
+    """Combine outcomes into an integer: 1, 0, 1 becomes 5.
+
+    The first outcome is the most significant bit.
 
     Returns:
         integer scalar in ``[0, 2**len(outcomes))``.

@@ -154,7 +154,8 @@ class ProbabilitiesProcess(Process):
     def _diagonalize(self) -> list[DiagonalFactor]:
         """Return this process's observable as diagonal factors that cover all its wires.
 
-        The wires on which it is the identity are in a factor in the computational basis.
+        Wires on which the observable is the identity have no factor of the observable; they form
+        one more factor, in the computational basis.
         """
         diagonals = diagonalize_with_pennylane(self.process.obs, self._where)
         labels = [wire for diagonal in diagonals for wire in diagonal.wires]
@@ -166,14 +167,14 @@ class ProbabilitiesProcess(Process):
     ) -> Callable[[Any], Statistic]:
         """Make a function that computes the ``Statistic`` of the probabilities of wires.
 
-        If some wires are traced, the backend measures all wires, the function computes the marginal
-        probabilities of the process's wires, and a check of the traced wires is added to the
-        circuit.
+        If some wires are traced, the backend has measured all wires: the function then adds up
+        probabilities to the marginal probabilities of the process's wires, and a check of the
+        traced wires is added to the circuit.
 
         Args:
             take: returns the probabilities of the measured wires from the backend's values.
-            of_groups: transforms the marginalizing function: ``jax.vmap`` to map it over an axis of
-                shot groups; without shots, the identity function.
+            of_groups: wraps the function that adds up probabilities: ``jax.vmap`` if the
+                probabilities have an axis of shot groups, else the identity function.
 
         Returns:
             a function from the backend's values (of ``compute()`` or ``sample()``) to the
@@ -190,10 +191,10 @@ class ProbabilitiesProcess(Process):
 
 
 class StateFunction(Process):
-    """Measures a PennyLane `StateMeasurement`, which PennyLane computes from the state vector.
+    """Measures a PennyLane `StateMeasurement`: a function of the state vector.
 
-    Examples are classes that users derive from `StateMeasurement`. The subclass for ``qml.state``
-    returns the state.
+    PennyLane's class computes the result, by ``process_state`` or ``process_density_matrix``.
+    Examples are classes that users derive from `StateMeasurement`.
     """
 
     def _request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
@@ -281,9 +282,9 @@ class DensityMatrixProcess(DensityMatrixFunction):
 
 
 class ClassicalValue(Process):
-    """Measures nothing: a returned number or array, which is the result itself.
+    """A returned number or array, which is the result itself; measures nothing.
 
-    It lets `measure_results` treat such values like measurements.
+    The class lets `measure_results` treat such values like measurements.
     """
 
     def request_exact(self, asked: ExactValues) -> Callable[[Any], Statistic]:
@@ -291,10 +292,12 @@ class ClassicalValue(Process):
         return lambda _: Statistic(self.process, is_measured=False)
 
     def request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request nothing; return a function from any argument to the value's ``Statistic``.
+        """Request nothing; return a function that ignores its argument.
 
-        The statistic has a copy of the value for each shot if shots may differ in their mid-circuit
-        outcomes, else for each group of shots.
+        Returns:
+            a function from anything to the value's ``Statistic``. This has a copy of the value for
+            each shot if shots may differ in their mid-circuit outcomes, else for each group of
+            shots.
         """
         answers, value = self._answers, self.process
         if answers.is_one_shot:

@@ -147,8 +147,9 @@ def _as_sum_of_products(observable: Any) -> list[Term]:
     """Expand an observable on static wires into terms of Hermitian factors.
 
     Returns:
-        at least one pair of a coefficient and a tuple of factors on disjoint wires. Static
-        coefficients may be complex; for equal products, their imaginary parts add up to zero.
+        at least one pair of a coefficient and a tuple of factors on disjoint wires. A static
+        coefficient may be complex if the imaginary parts of terms with equal factors add up to
+        zero.
 
     Raises:
         _InvalidObservableError: if the observable is not supported.
@@ -240,7 +241,8 @@ def _is_imaginary(coefficient: Any) -> bool:
 def _absorb_imaginary(term: Term) -> Term:
     """Multiply a static complex coefficient into a matrix of its term.
 
-    The matrix may then be Hermitian, as in ``1j * A`` for an anti-Hermitian matrix.
+    A term with an anti-Hermitian matrix ``A`` and the coefficient ``1j`` becomes the Hermitian
+    matrix ``1j * A``.
 
     Returns:
         the term with coefficient 1 and the first matrix multiplied; ``term`` itself if it has no
@@ -288,7 +290,7 @@ def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
 
 
 def _check_scalar(coefficient: Any) -> Any:
-    """Return a coefficient, which must be a scalar, static or traced.
+    """Return a coefficient unchanged; raise an error if it is an array with axes.
 
     Raises:
         _BatchError: if the coefficient has axes.

@@ -38,7 +38,7 @@ def compute_word_matrix(names: Sequence[str]) -> np.ndarray:
 
 
 def needs_pauli_words(terms: Sequence[Term], observables: frozenset[str]) -> bool:
-    """Return whether a device supports an observable only as single Pauli words.
+    """Return whether an observable must be split into Pauli words for a device.
 
     Args:
         terms: terms of the observable, from ``find_terms``.

@@ -62,12 +62,11 @@ class ProcessResult:
 
         Args:
             value: the device's result for the process: an array, or a dictionary for ``counts``. If
-                the device dropped rows of ``sample``, the missing rows are filled with
-                `FILL_VALUE`.
+                the device dropped rows of ``sample``, rows of `FILL_VALUE` are appended.
 
         Returns:
-            NumPy array; with another dtype if the values cannot be converted, which is an error of
-            the callback.
+            NumPy array. If the values cannot be converted to the dtype, the array has another
+            dtype, and the callback that calls this method raises an error.
 
         Raises:
             CircuitError: if the value has another shape, or imaginary parts for a real dtype.
@@ -96,7 +95,12 @@ class ProcessResult:
         return array
 
     def _make_error(self, returned: str, expected: str) -> CircuitError:
-        """Make the error for a return value that differs from the expected result."""
+        """Make the error for a device that returned another value than expected.
+
+        Args:
+            returned: describes the returned value, such as ``"complex numbers"``.
+            expected: describes the expected value.
+        """
         return CircuitError(
             f"the device returned {returned} for {self.process}, expected {expected}. "
             "Fix the device's execute method."

@@ -55,7 +55,7 @@ class SampleMean:
     """A mean over shots of a function of samples, with its derivative.
 
     Attributes:
-        function: maps bits ``[outcomes, wires]`` to its values for single samples, an array
+        function: the function, for one sample per row: maps bits ``[outcomes, wires]`` to values
             ``[outcomes, *shape]``.
         where: the QNode's name and line, for error messages.
         name: the name of the measurement's class, for error messages.
@@ -76,7 +76,8 @@ class SampleMean:
             result: array ``[*shape]``, computed from all samples of a group of shots.
             frequencies: array ``[parts, outcomes]``, the frequencies of outcomes in the group, or
                 in both halves of it.
-            shares: array ``[parts]``, the fraction of the group's shots in each half.
+            shares: array ``[parts]``, the fraction of the group's shots in each half; 1 for the
+                whole group.
         """
         if not jnp.issubdtype(result.dtype, jnp.floating):
             return forbid_derivative(
@@ -95,7 +96,18 @@ class SampleMean:
 
         @make_zeros.defjvp
         def make_zeros_jvp(primals: Any, tangents: Any) -> Any:
-            """Return zeros, and the result's tangent for a tangent of the frequencies."""
+            """Compute the estimated tangent of the result from the tangent of the frequencies.
+
+            This is the JVP rule of ``make_zeros``. The tangents of the result and of the shares are
+            ignored.
+
+            Args:
+                primals: the arguments of ``make_zeros``.
+                tangents: their tangents.
+
+            Returns:
+                zeros, and the tangent of the result.
+            """
             frequencies, result, shares = map(jax.lax.stop_gradient, primals)
             values, baselines = self._evaluate(frequencies, result, shares)
             centred = values - jnp.expand_dims(baselines, 1)
@@ -105,11 +117,11 @@ class SampleMean:
         return result + make_zeros(frequencies, jax.lax.stop_gradient(result), shares)
 
     def _evaluate(self, frequencies: Any, result: Any, shares: Any) -> tuple[Any, Any]:
-        """Evaluate the function for each outcome, and compute the baseline of each part of a group.
+        """Evaluate the function for each outcome, and compute a baseline for each part.
 
         The baseline, a weighted average of the function, is subtracted from the function to reduce
-        the variance of the derivative. Each part gets the baseline computed from the other part's
-        frequencies; a single part gets zero.
+        the variance of the derivative. The baseline of one half of a group is computed from the
+        frequencies of the other half; for a group that is not split, it is zero.
 
         Args:
             frequencies: array ``[parts, outcomes]``.

@@ -51,8 +51,8 @@ class _ShotProcess(Process):
     def _request_wires(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
         """Request bits of this process's wires in the computational basis.
 
-        If some of the wires are traced, all wires are sampled, and the columns are selected at run
-        time. Without wires, nothing is requested.
+        If a wire is traced, the bits of all wires are requested, and the columns of this process's
+        wires are selected when the program runs. Without wires, nothing is requested.
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the samples or
@@ -157,9 +157,10 @@ class CountsProcess(_ShotProcess):
     """
 
     def _request_samples(self, rounds: SamplingRounds) -> Callable[[Any], Statistic]:
-        """Request the count of each outcome if it is exact, and samples otherwise.
+        """Request the count of each outcome, or samples where counts would not be exact.
 
-        Samples are also requested if a wire is traced.
+        Counts are computed from frequencies, see `_has_exact_frequencies`. Samples are also
+        requested if a wire is traced.
 
         Returns:
             a function from the result of ``rounds.sample()`` to the ``Statistic`` of the counts.
@@ -179,10 +180,10 @@ class CountsProcess(_ShotProcess):
         return lambda answers: _make_statistic_from_counts(take(answers), values)
 
     def _has_exact_frequencies(self) -> bool:
-        """Return whether counts can be computed from frequencies, by multiplication and rounding.
+        """Return whether frequencies times the number of shots are exact counts.
 
-        They cannot if shots may be dropped, if each shot is a separate execution, or if there are
-        too many shots for single precision.
+        False if shots may be dropped, if each shot is a separate execution, or if there are too
+        many shots for single precision.
         """
         answers = self._answers
         if answers.drops_shots or answers.has_run_per_shot:
@@ -260,9 +261,11 @@ class CountsProcess(_ShotProcess):
 
 
 def _find_distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct values in ascending order, and for each value its index among them.
+    """Find the distinct values in an array, apart from rounding errors.
 
-    Values that differ by rounding errors are equal.
+    Returns:
+        the distinct values in ascending order; and for each entry of ``values`` the index of its
+        value among them.
     """
     # Eigenvalues that differ by rounding are equal.
     return np.unique(np.round(values, 12), return_inverse=True)

@@ -201,7 +201,8 @@ def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
     """Make gates that rotate wires from traced Pauli bases to the computational basis.
 
     Args:
-        bases: integer array ``[wires]``: 0, 1, 2 for X, Y, Z.
+        bases: integer array ``[wires]``, the basis of each wire: 0, 1, 2 for X, Y, Z.
+        wires: the wire labels.
 
     Returns:
         PennyLane operations, two for each wire, with traced angles.
@@ -219,9 +220,9 @@ def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
 
 @dataclass
 class Basis:
-    """The measurement basis of each wire, as wires are added, and the gates that rotate to it.
+    """The measurement basis of each wire in a round, and the gates that rotate to it.
 
-    `SamplingRounds` has an instance for each round of samples.
+    `try_add` adds the bases of wires one by one.
 
     Attributes:
         bases: maps a wire label to a key of its basis, such as ``"X"``, see `DiagonalFactor`; wires
@@ -233,9 +234,10 @@ class Basis:
     gates: list[Any] = field(default_factory=list)
 
     def try_add(self, diagonals: Sequence[DiagonalFactor]) -> bool:
-        """Add the bases of factors if they agree with the bases that their wires have already.
+        """Add the bases of factors, unless a wire has another basis already.
 
-        The factors are on disjoint wires.
+        Args:
+            diagonals: factors on disjoint wires.
 
         Returns:
             whether the factors were added; if not, this object is unchanged.
@@ -250,7 +252,7 @@ class Basis:
 
 
 class SamplingRounds:
-    """Collects requests for samples, and then draws all samples in as few bases as possible.
+    """Collects requests for samples, and draws the samples in few measurement bases.
 
     A *round* draws all shots once, in one measurement basis of each wire. A request is added to the
     first round whose basis agrees, so that compatible measurements share samples, or to a new
@@ -277,15 +279,15 @@ class SamplingRounds:
         Args:
             diagonals: factors in whose bases the wires are measured.
             wires: qubit indices of the wires whose outcomes are counted.
-            signs: qubit indices; a shot counts as -1 if the outcomes of these qubits have odd
-                parity.
+            signs: qubit indices; a shot counts as -1 instead of 1 if the outcomes of these qubits
+                have odd parity.
             groups: the number of shots of each group, in the order of the shots; by default the
                 entries of the shot vector. Only a circuit without mid-circuit measurements may have
                 groups that are parts of entries.
 
         Returns:
             a function from the result of ``sample()`` to the frequencies, a real array
-            ``[groups, 2**len(wires)]``.
+            ``[groups, 2**len(wires)]``; with ``signs``, they may be negative.
         """
         sizes = self._groups if groups is None else tuple(groups)
         return self._add_request(diagonals, Frequencies(tuple(wires), tuple(signs), sizes))
@@ -313,8 +315,8 @@ class SamplingRounds:
 
         Args:
             diagonals: factors in whose bases the wires are measured.
-            is_processed: whether the derivative of the bits is zero; by default, it is an error to
-                differentiate them.
+            is_processed: True to let the bits have the derivative zero; False to raise an error if
+                they are differentiated.
 
         Returns:
             a function from the result of ``sample()`` to the bits, an array ``[shots, qubits]``.
@@ -324,7 +326,7 @@ class SamplingRounds:
     def request_snapshots(self, what: ShadowSnapshots) -> Callable[[SampledValues], Any]:
         """Request a classical shadow, or means over a classical shadow.
 
-        Its random basis for each shot is independent of the bases of the rounds.
+        A shadow has a random basis for each shot, so it is drawn separately from the rounds.
 
         Args:
             what: describes the shadow or the means.
@@ -355,7 +357,10 @@ class SamplingRounds:
         return lambda values: values[number][what]
 
     def _assign_round(self, diagonals: Sequence[DiagonalFactor]) -> int:
-        """Add factors to the first round with compatible bases, or to a new round.
+        """Add the bases of factors to the first round where they agree, or to a new round.
+
+        Args:
+            diagonals: factors on disjoint wires.
 
         Returns:
             the index of the round.
@@ -369,18 +374,18 @@ class SamplingRounds:
         return len(self._rounds) - 1
 
     def sample(self, answers: Answers) -> SampledValues:
-        """Draw the samples of all rounds, each in its basis.
+        """Draw the samples of all rounds, each in its basis, and the classical shadows.
 
-        Gates are applied to the circuit: each round's rotations, which are undone before the next
-        round. The last round's rotations are not undone.
+        The gates of a round's basis are applied to the circuit before it is drawn, and undone
+        before the next round. The gates of the last round are not undone.
 
         Args:
             answers: the backend's circuit, after all gates of the quantum function.
 
         Returns:
-            a list for the functions that the ``request_...`` methods returned: for each round a
-            dictionary of results by request, and last a dictionary of the classical shadows and
-            their means by the position of their request.
+            the argument of the functions that the ``request_...`` methods returned: a list with a
+            dictionary of results by request for each round, and last a dictionary of results by
+            index for the classical shadows.
         """
         values = []
         # Snapshots need the state as it is, and the last basis is not undone.
@@ -396,15 +401,16 @@ class SamplingRounds:
 def request_product_mean(
     diagonals: Sequence[DiagonalFactor], rounds: SamplingRounds, wires: WireMap, *, power: int = 1
 ) -> Callable[[SampledValues], Any]:
-    """Request the mean of ``product ** power`` over each group of shots, for a product of factors.
+    """Request the mean of a product of factors over each group of shots.
 
-    With ``power=1`` it is the estimated expectation value of the product.
+    With ``power=1`` it is the estimated expectation value of the product, with ``power=2`` the mean
+    of its square.
 
     Args:
         diagonals: diagonal factors on disjoint wires, with eigenvalues.
         rounds: collects the samples that the circuit's processes request.
         wires: maps wire labels to qubit indices.
-        power: the exponent, 1 or 2.
+        power: the exponent of the product, 1 or 2.
 
     Returns:
         a function from the result of ``rounds.sample()`` to a real array ``[groups]``.

@@ -82,10 +82,9 @@ class UserSampleProcess(Process):
         measured: qml.wires.Wires,
         columns: Sequence[int],
     ) -> Callable[[Any], Statistic]:
-        """Request samples for ``process_samples``, and frequencies that give its derivative.
+        """Request samples for ``process_samples``, and frequencies for its derivative.
 
-        The result is differentiated if it is a mean over shots. The circuit must have no
-        mid-circuit
+        The result has a derivative if it is a mean over shots. The circuit must have no mid-circuit
         measurement: ``process_samples`` is called before executions are combined.
 
         Args:
@@ -109,7 +108,11 @@ class UserSampleProcess(Process):
         ends = np.cumsum(groups)
 
         def make_statistic(answers: Any) -> Statistic:
-            """Call ``process_samples`` for each group of shots; return the results' statistic."""
+            """Call ``process_samples`` for each group of shots; make the statistic.
+
+            Args:
+                answers: the result of ``rounds.sample()``.
+            """
             samples = take(answers)[..., np.array(columns)]
             results = [
                 _process_samples(process, samples[end - shots : end], measured)
@@ -146,11 +149,12 @@ def _process_each_sample(
 def _process_samples(
     process: qml.measurements.SampleMeasurement, samples: Any, wire_order: qml.wires.Wires
 ) -> Any:
-    """Call a user's `process_samples` on samples, traced if possible.
+    """Call a user's `process_samples` on traced samples, or else in a callback.
 
-    If it needs NumPy arrays, the program calls it in a pure callback.
+    The callback is pure. It is used if `process_samples` needs NumPy arrays.
 
     Args:
+        process: the user's measurement.
         samples: array ``[shots, wires]``, the bits of each shot.
         wire_order: the label of each column.
 
@@ -174,6 +178,7 @@ def _process_in_python(
     of the result for samples of zeros.
 
     Args:
+        process: the user's measurement.
         samples: traced integer array ``[shots, wires]``, the bits of each shot.
         wire_order: the label of each column.
 
