@@ -25,10 +25,10 @@ from bellhop.tracing.current_circuit import CurrentCircuit, RecordingCircuit
 
 
 class AppliedFunction(Gates):
-    """Result of an adjoint or controlled function call: the applied gates.
+    """Describes the gates that a call of an adjoint or controlled function applied.
 
-    Users may inspect it like the operation that PennyLane returns.  It does not apply gates: when
-    it is made, the circuit has the gates already.
+    Users may inspect it like the operation that PennyLane returns. The gates are in the circuit
+    before the object is made; the object itself applies no gates.
 
     Args:
         circuit: the circuit to which the gates were applied.

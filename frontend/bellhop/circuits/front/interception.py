@@ -76,7 +76,7 @@ def intercept_qnodes() -> None:
 def _without_precision_warnings() -> Iterator[None]:
     """Ignore JAX's warnings about unavailable 64-bit dtypes within the ``with`` block.
 
-    PennyLane requests 64-bit dtypes.  With JAX's x64 mode nothing is ignored.
+    PennyLane requests 64-bit dtypes. If JAX's x64 mode is enabled, no warning is ignored.
     """
     if Precision.is_double():
         yield
@@ -227,9 +227,9 @@ def _trace_call(
         plan: the chosen backend and its settings.
 
     Returns:
-        the measurements' values. A ``Declined`` object if the function must be traced again, since
-        only a device that Python calls supports the circuit, and the circuit has mid-circuit
-        measurements.
+        the measurements' values; or a ``Declined`` object if the function must be traced again.
+        That is so if only a device that is called through Python supports the circuit, and the
+        circuit has mid-circuit measurements.
     """
     where = config.where
     if PAULI_TWIRLING in config.passes:
@@ -246,7 +246,9 @@ def _trace_call(
     device = qnode.device
 
     def run(plan: ExecutionPlan) -> Any:
-        """Trace the execution on the backend of ``plan``; let ``verbose=True`` report this backend.
+        """Trace the execution on the backend of ``plan``, and note the backend.
+
+        The note is for ``verbose=True``; some backends add it themselves.
 
         Returns:
             the measurements' values, or ``Declined`` if the backend does not support the circuit.
@@ -312,14 +314,18 @@ def _decline_transforms(function: TracedQuantumFunction, where: str) -> Declined
 
 
 def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
-    """Check that a circuit supports Pauli twirling, and seed the program's random numbers.
+    """Check that a QNode supports Pauli twirling, and offer a seed to the program.
 
-    Without shots, the device's random generator draws a seed, unless the program has a seed
-    already. With shots, this function draws no seed.
+    Without shots, the seed is drawn from the device's random generator, unless the program has a
+    seed already. With shots, no seed is drawn here.
+
+    Args:
+        qnode: the QNode.
+        config: its execution settings.
 
     Raises:
-        CompileError: if the QNode has a noise model that needs a tape, because twirling must come
-            before the noise.
+        CompileError: if the QNode's noise is added to a tape, because twirling must come before the
+            noise.
     """
     if not config.shots.total:
         offer_device_seed(qnode.device)
@@ -336,8 +342,8 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
 def _has_outcomes(function: TracedQuantumFunction) -> bool:
     """Return whether a traced function has mid-circuit measurements.
 
-    If so, a fallback to tapes must trace the function again, since tapes need PennyLane's
-    ``MeasurementValue`` objects.
+    If it has, a tape cannot be made from the traced function: the function must be traced again,
+    with PennyLane's ``MeasurementValue`` objects as outcomes.
     """
     return GateJaxpr(function.closed, ()).has_outcomes
 
@@ -367,13 +373,14 @@ def _make_wire_map(
     Args:
         qnode: the QNode. If its device has no wires, the map has the wires that the circuit uses,
             and additional wires for ``qml.allocate``.
-        function: the quantum function, which is traced if its wires are needed.
+        function: the quantum function. It is traced now if the device has no wires; otherwise it is
+            traced when ``qml.allocate`` needs an unused wire, if it was not traced before.
         inputs: its arguments that are arrays.
         where: the QNode's name and line, for error messages.
 
     Returns:
-        the map. For a device with wires, the circuit's wires are first determined when
-        ``qml.allocate`` needs unused wires, and an error for a traced wire is raised at that time.
+        the map. With a device with wires, ``qml.allocate`` raises an error if a wire of the circuit
+        is traced.
 
     Raises:
         CompileError: if a wire label of the device, or their number, is traced; or if the device
@@ -399,10 +406,13 @@ def _make_wire_map(
 
 
 def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
-    """Return whether a circuit allocates wires, and has no other construct that tapes cannot hold.
+    """Return whether a circuit allocates wires and, apart from that, only applies gates.
 
-    Such constructs are mid-circuit measurements, conditionals with gates and while loops with
-    gates.
+    For loops, and adjoint and controlled functions, count as gates. False for a circuit with
+    mid-circuit measurements, or with conditionals or while loops that apply gates.
+
+    Args:
+        function: the traced quantum function.
     """
     gates = GateJaxpr(function.closed, ())
     return gates.has_allocations and gates.is_straight
@@ -419,8 +429,7 @@ def _find_used_wires(
         function: the quantum function, which is traced if necessary.
         inputs: its arguments that are arrays.
         where: the QNode's name and line, for error messages.
-        has_device_wires: selects the error message: whether the device has wires, so that only
-            ``qml.allocate`` needs the result.
+        has_device_wires: whether the device has wires; selects the text of the error.
 
     Returns:
         the wire labels of gates and measurements, in PennyLane's order; and new integer labels, one

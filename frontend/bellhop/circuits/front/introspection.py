@@ -88,10 +88,10 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
 def _force_unrolled_loops(function: Tool) -> Tool:
     """Wrap ``qml.iterative_qpe`` to unroll its loop while a program is traced.
 
-    The loop appends outcomes to a Python list.
+    The loop's body appends outcomes to a Python list, so it must run once per iteration.
 
     Args:
-        function: PennyLane's ``(base, aux_wire, iters) -> list of outcomes``.
+        function: ``qml.iterative_qpe``: ``(base, aux_wire, iters) -> list of outcomes``.
     """
 
     @functools.wraps(function)
@@ -130,8 +130,9 @@ def _execute_in_program(execute: Tool) -> Tool:
                 ``qml.execute`` is applied to them, and its postprocessing to their results.
             device: the PennyLane device.
             args: further positional arguments of ``qml.execute``.
-            options: keyword arguments of ``qml.execute``. A program passes them on to the QNodes,
-                without ``interface``, since its results are JAX arrays.
+            options: keyword arguments of ``qml.execute``. A program passes the options in
+                ``_QNODE_OPTIONS`` to the QNodes. It ignores other options, such as ``interface``,
+                since its results are JAX arrays.
 
         Returns:
             the result of each tape of ``tapes``.
@@ -143,7 +144,11 @@ def _execute_in_program(execute: Tool) -> Tool:
         pipeline = arguments.get("transform_program") or CompilePipeline()
 
         def run_tape(tape: Any) -> Any:
-            """Trace a tape as a circuit, by calling a QNode that applies it."""
+            """Trace a tape as a circuit, by calling a QNode that applies the tape.
+
+            Returns:
+                the values of the tape's measurements.
+            """
 
             def tape_of_execute() -> Any:
                 """Apply the tape to the current circuit: the quantum function of the QNode."""

@@ -139,7 +139,9 @@ def _measure_pauli_word(wires: Any, pauli_word: str, postselect: int | None) -> 
 def _rotate_to_z(pauli: str, wire: Wire) -> list[Any]:
     """Return gates that rotate the eigenbasis of a Pauli matrix to the computational basis.
 
-    ``pauli`` is ``"X"``, ``"Y"`` or ``"Z"``; Z needs no gates.
+    Args:
+        pauli: ``"X"``, ``"Y"`` or ``"Z"``; Z needs no gates.
+        wire: the wire of the gates.
     """
     if pauli == "X":
         return [qml.Hadamard(wire)]

@@ -145,7 +145,10 @@ class CachedFunction:
     """A user's quantum function during one QNode call, with a cache of its traced jaxprs.
 
     If the circuit is traced several times, as for zero-noise extrapolation, the user's function is
-    called once for each choice of array arguments (see ``bind_arguments``).
+    not called again, unless other arguments count as arrays (see ``bind_arguments``).
+
+    Args:
+        function: the user's function.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -185,7 +188,7 @@ class CachedFunction:
 
 
 class QuantumFunction:
-    """A quantum function of arrays, which is traced at most once.
+    """A quantum function whose arguments are arrays only, and which is traced at most once.
 
     Backends get it as ``Circuit.function`` and may apply it to several circuits.
 

@@ -29,7 +29,8 @@ def replace_measurements(before: Any, after: Any) -> None:
     """Replace measurements in PennyLane's active queue by measurements of another result.
 
     Measurements of ``after`` are appended to the queue. Measurements that only ``before`` has are
-    marked as returned, as a quantum function must return all measurements in its queue.
+    marked as returned: measurements of the queue that are neither marked nor returned would be an
+    error.
 
     Args:
         before: pytree with the measurements to replace.

@@ -25,11 +25,12 @@ def count_resources_at_levels(
 ) -> Callable[..., Any]:
     """Make a function that counts the resources of a QNode at several levels.
 
-    A level is the circuit after some of the QNode's transforms.  The returned function takes the
-    place of ``qml.specs(qnode, level=...)`` for a compiled function.
+    A level is the circuit after some of the QNode's transforms.  The returned function replaces
+    the result of ``qml.specs(qnode, level=...)`` for a compiled function.
 
     Args:
         specs: ``qml.specs``, which is called once for each level.
+        qnode: the QNode.
         level: ``"all"``, ``"all-mlir"``, or a sequence of level numbers and names.
 
     Returns:
@@ -53,11 +54,16 @@ def count_resources_at_levels(
             )
 
     def count(*args: Any, **kwargs: Any) -> Any:
-        """Count the resources of the QNode for some arguments at each selected level.
+        """Count the resources of the QNode for given arguments, at each selected level.
+
+        Args:
+            args: positional arguments of the QNode.
+            kwargs: keyword arguments of the QNode.
 
         Returns:
-            ``CircuitSpecs`` whose ``level`` has names by level number, and whose ``resources`` has
-            the resources by name. The depth of the circuit is not computed.
+            ``CircuitSpecs`` whose ``level`` is a dictionary from level numbers to names, and whose
+            ``resources`` is a dictionary from names to resources. The circuit's depth is not
+            computed.
         """
         names: dict[int, str] = {}
         resources: dict[Any, Any] = {}
@@ -78,13 +84,13 @@ def count_resources_at_levels(
 
 
 def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
-    """Yield the name and the number of applied transforms of each level of a QNode.
+    """Yield each level of a QNode: its name and its number of applied transforms.
 
-    A level is the circuit after the first transforms of the QNode. Names are as in PennyLane: the
-    transform that was applied last, or the user's marker; a repeated name ends in ``-2``, ``-3``,
-    ... ``"Before Tape Transforms"`` is the level without transforms, if the QNode has a tape
-    transform. ``"Before MLIR Passes"`` follows the level of the last tape transform, with the same
-    number of applied transforms. This function applies no transform.
+    A level is the circuit after the first transforms of the QNode. Its name is, as in PennyLane,
+    the user's marker or the name of the transform that was applied last; a repeated name ends in
+    ``-2``, ``-3``, ... ``"Before Tape Transforms"`` is the level without transforms, if the QNode
+    has a tape transform. ``"Before MLIR Passes"`` follows the level of the last tape transform,
+    with the same number of applied transforms. This function applies no transform.
     """
     pipeline = list(qnode.compile_pipeline)
     n_tape = max((n for n, t in enumerate(pipeline, 1) if t.pass_name is None), default=0)

@@ -72,10 +72,11 @@ def _has_dynamic(values: Sequence[Any]) -> bool:
 class SplitControlValues:
     """Static control values, and conditional flips in place of traced control values.
 
-    ``from_values`` makes it from control values some of which may be traced.
+    A control on a traced value is a control on True between two conditional flips of its wire.
+    ``from_values`` makes the object from control values of which some may be traced.
 
     Attributes:
-        static: static control values, with True for each traced one.
+        static: the control values, with True in place of each traced value.
         flips: PennyLane gates to apply before and again after the controlled operation; empty if no
             control value is traced.
     """
@@ -92,8 +93,8 @@ class SplitControlValues:
 
         Args:
             control: the control wires.
-            values: a control value for each wire, or one value for a single wire, or None. Without
-                traced values they are kept as they are.
+            values: a control value for each wire, or one value for a single wire, or None. If no
+                value is traced, ``static`` of the result is ``values``.
         """
         each = _to_list(values)
         if not any(map(is_dynamic, each)):
@@ -109,13 +110,13 @@ class SplitControlValues:
         return cls(static, flips)
 
     def surround(self, op: qml.operation.Operator) -> Any:
-        """Multiply an operation by the flips, before and after it.
+        """Return the product of the flips, a controlled operation, and the flips again.
 
         Args:
             op: the operation with the control values ``static``.
 
         Returns:
-            a product of the flips, ``op``, and copies of the flips; ``op`` itself without flips.
+            the product, with copies of the flips at its end; ``op`` itself without flips.
         """
         if not self.flips:
             return op

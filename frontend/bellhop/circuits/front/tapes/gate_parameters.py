@@ -22,13 +22,14 @@ TapeRecorder = Callable[..., qml.tape.QuantumScript]
 class GateParameters:
     """The classical Jacobian of a circuit's gate parameters, computed with JAX.
 
-    It replaces PennyLane's ``CotransformCache``, of which it has the methods, while the transforms
-    of one QNode call are applied.
+    It replaces PennyLane's ``CotransformCache`` while the transforms of one QNode call are applied,
+    and has the same methods.
 
     Args:
         record: returns the tape of the circuit for positional arguments of the QNode.
         args: the positional arguments, arrays.
-        pipeline: the transforms of the circuit; the last transform has the option ``argnums``.
+        pipeline: the transforms of the circuit. The option ``argnums`` of the last transform
+            selects the arguments of the Jacobian; by default, it is the first argument.
         where: the QNode's name and line, for error messages.
     """
 
@@ -110,7 +111,7 @@ class GateParameters:
         """Find the gate parameters that depend on the QNode arguments ``argnums``.
 
         Args:
-            before: the transforms that produce the tapes.
+            before: the transforms before the gradient transform, which produce its tapes.
 
         Returns:
             for each tape, the set of indices of these parameters among all parameters of the tape.
@@ -123,9 +124,13 @@ class GateParameters:
         counts: list[int] = []
 
         def parameters(*chosen: Any) -> Any:
-            """List the tapes' parameters for new values of the arguments ``argnums``.
+            """Return the parameters of each tape for new values of the arguments ``argnums``.
 
-            Only traced. It stores the number of parameters of each tape in ``counts``.
+            JAX traces this function, and the jaxpr shows which parameters depend on the arguments.
+            The function also stores the number of parameters of each tape in ``counts``.
+
+            Args:
+                chosen: the new values.
             """
             args = list(self._args)
             for position, value in zip(differentiated, chosen, strict=True):

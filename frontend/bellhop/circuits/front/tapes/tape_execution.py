@@ -15,11 +15,11 @@ from bellhop.tracing.state import current_circuit
 
 
 class ReturnedOutcome(qml.measurements.SampleMP):
-    """Placeholder on a tape for a mid-circuit outcome that is returned directly.
+    """Placeholder on a tape for a mid-circuit outcome that the quantum function returns.
 
     It is a measurement process, so that transforms keep it; ``apply_tape`` returns the outcome in
-    its place. Compared by identity, since PennyLane compares measurements by wires, and ignores the
-    function that is applied to the outcomes.
+    its place. Two placeholders are equal only if they are the same object. PennyLane's comparison
+    uses the wires, and ignores the function that is applied to the outcomes.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -52,8 +52,9 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
     and ``cond``.
 
     Returns:
-        the measurement processes of the tape, with traced mid-circuit outcomes, and the outcomes
-        that are returned themselves: one object, or a tuple of several.
+        a tuple with an object for each measurement of the tape, or the object if there is one
+        measurement: the measurement process, with traced mid-circuit outcomes, or the outcome in
+        place of a ``ReturnedOutcome``.
     """
     outcomes: dict[str, Any] = {}
 

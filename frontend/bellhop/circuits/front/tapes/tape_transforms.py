@@ -56,13 +56,16 @@ _NEEDS_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
 
 
 def _stack_sign_expand_results(transform: Any) -> Any:
-    """Return a transform; a changed ``sign_expand`` sums the results of its tapes as one array.
+    """Change the transform ``sign_expand`` so that its postprocessing gets one array.
 
-    The changed transform stacks the results before PennyLane's postprocessing gets them. Any other
-    transform is returned unchanged.
+    The changed transform stacks the results of its tapes, which PennyLane's postprocessing then
+    sums.
 
     Args:
         transform: PennyLane's ``BoundTransform``.
+
+    Returns:
+        the changed transform; ``transform`` itself if it is not ``sign_expand``.
     """
     if transform.tape_transform is not _SIGN_EXPAND:
         return transform

@@ -85,7 +85,7 @@ def _describe(part: Any) -> str:
 
 
 def _find_comparing_transform(transform: Any) -> str | None:
-    """Return the name of a transform if it may compare wires, else None.
+    """Return a transform's name if it may compare wires, else None.
 
     Args:
         transform: a ``BoundTransform``. For ``qml.compile``, the transforms in its pipeline are
