@@ -73,10 +73,13 @@ class Allocations:
 
     @classmethod
     def count_needed(cls, operations: Sequence[Any]) -> int:
-        """Count the device wires that are needed for all allocations in a sequence of operations.
+        """Count the device wires that the allocations in a sequence of operations need.
 
-        A deallocated wire is reused. If it was allocated with ``restored=True``, it is zero and
-        serves any later allocation; otherwise it serves allocations with ``state="any"``.
+        A deallocated wire is reused. If it was allocated with ``restored=True``, it is zero and can
+        be allocated again in any state; otherwise only with ``state="any"``.
+
+        Args:
+            operations: PennyLane operations, in order; all except allocations are ignored.
         """
         needed = 0
         free: dict[bool, int] = {True: 0, False: 0}
@@ -118,8 +121,8 @@ class Allocations:
     def enter_block(self) -> Iterator[None]:
         """Enter the body of a loop or a branch for a ``with`` block.
 
-        At the end of the block, the set of free wires is again the set before it, as the block is
-        traced once and may run any number of times.
+        At the end of the block, the same wires are free as before it, since the body is traced once
+        and may run any number of times.
 
         Raises:
             CompileError: if a wire allocated in the ``with`` block is not deallocated there.
@@ -147,7 +150,8 @@ class Allocations:
         Args:
             label: the label that ``qml.allocate`` made.
             reset: function of a device wire, which measures the wire and resets it to zero.
-            state: ``"zero"``, or ``"any"``, which takes wires that are not zero first.
+            state: ``"zero"`` for a wire that must be zero; ``"any"`` for a wire in any state, which
+                is a wire that is not zero if there is one.
             restored: whether the quantum function promises to restore the wire's state.
 
         Raises:

@@ -53,7 +53,10 @@ def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[N
 def _find_traced_power(op: Any) -> Any:
     """Return the outermost power with a traced exponent inside an operation, or None.
 
-    The power may be under adjoints, controls and other powers.
+    Adjoints, controls and other powers around the power are skipped.
+
+    Args:
+        op: PennyLane operation.
     """
     # Symbolic operations have a base, and only powers have an exponent ``z``.
     while hasattr(op, "base"):

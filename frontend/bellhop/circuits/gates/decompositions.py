@@ -50,8 +50,8 @@ def decompose(
         op: the operation, without adjoints and controls.
         depth: the number of decomposition steps that led to the operation; from `_MAX_DEPTH` on,
             only the matrix is used.
-        into: the gates of a device: the result is None if further steps cannot reach these gates;
-            None to skip this check.
+        into: the gates of a device, to check that further steps end in these gates; None to skip
+            this check.
 
     Returns:
         PennyLane operations in order; None if the operation has neither a decomposition nor a
@@ -66,7 +66,11 @@ def decompose(
 def _find_gates_or_matrix(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
     """Decompose an operation by one step, into other operations or its matrix.
 
-    ``depth`` is the number of decomposition steps that led to the operation.
+    Implements `decompose` without the check whether a device applies the result.
+
+    Args:
+        op: the operation, without adjoints and controls.
+        depth: the number of decomposition steps that led to the operation.
 
     Returns:
         PennyLane operations in order; None if the operation has neither a decomposition nor a
@@ -136,10 +140,10 @@ def get_pennylane_decomposition(
         op: the operation.
         depth: the number of decomposition steps that led to the operation; from a limit on, the
             decomposition counts as endless, and the result is None.
-        of_base: whether to decompose the operation's base, and to add the adjoint and controls to
-            each gate: ``ctrl(pow(RX(x), z))`` becomes ``ctrl(RX(z x))``. PennyLane's decomposition
-            of the controlled operation would read the value of ``x``. PennyLane's error is raised
-            if neither the base nor the operation has a decomposition.
+        of_base: True to decompose the operation without its adjoint and controls, and to add these
+            to each gate: ``ctrl(pow(RX(x), z))`` becomes ``ctrl(RX(z x))``. This supports traced
+            parameters that PennyLane's decomposition of the whole operation would read. If neither
+            the base nor the operation has a decomposition, PennyLane's error is raised.
     """
     if depth >= _MAX_DEPTH:
         return None
@@ -161,8 +165,8 @@ def _decompose_with_pennylane(op: qml.operation.Operator) -> Sequence[Any]:
 class Modifiers(NamedTuple):
     """The adjoint and the controls around an operation, separate from the operation.
 
-    ``strip`` splits ``adjoint(ctrl(RX(x, 0), 1))`` into ``RX(x, 0)`` and its modifiers. ``apply``
-    adds the modifiers to another operation, such as each gate of a decomposition.
+    `strip` splits ``adjoint(ctrl(RX(x, 0), 1))`` into ``RX(x, 0)`` and its modifiers. `apply` adds
+    the modifiers to another operation, such as each gate of a decomposition.
 
     Attributes:
         adjoint: whether the operation is inverted.
@@ -182,8 +186,8 @@ class Modifiers(NamedTuple):
 
         Args:
             op: the operation.
-            gates: names of gates that are not split, such as CNOT, which is a controlled X. With
-                further controls around it, such a gate is split too.
+            gates: names of controlled gates that count as a base, such as CNOT, which is a
+                controlled X. If such a gate has further controls, it is split as well.
 
         Returns:
             the operation without adjoints and controls, and the modifiers.
@@ -240,7 +244,10 @@ class Modifiers(NamedTuple):
     def find_control_wires(op: qml.operation.Operator) -> set[Any]:
         """Return the wires on which an operator acts only as a control.
 
-        For ``CNOT([0, 1])`` it is wire 0; ``CNOT([0, 1]) @ X(0)`` has no such wire.
+        For ``CNOT([0, 1])`` the result is ``{0}``; for ``CNOT([0, 1]) @ X(0)`` it is empty.
+
+        Args:
+            op: PennyLane operator.
         """
         if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
             return Modifiers.find_control_wires(op.base)
@@ -251,16 +258,17 @@ class Modifiers(NamedTuple):
         return set(getattr(op, "control_wires", ()))
 
     def decompose_phase(self, phase: Any) -> list[qml.operation.Operator]:
-        """Decompose a controlled global phase into a phase shift with one control less.
+        """Decompose a global phase with these modifiers into a phase shift.
 
-        ``ctrl(GlobalPhase(a), [0, 1])`` becomes ``ctrl(PhaseShift(-a, 1), 0)``.
+        ``ctrl(GlobalPhase(a), [0, 1])`` becomes ``ctrl(PhaseShift(-a, 1), 0)``. These modifiers
+        must have a control.
 
         Args:
-            phase: a ``GlobalPhase`` without these modifiers, of which at least one is a control.
+            phase: the ``GlobalPhase``, without the modifiers.
 
         Returns:
-            the phase shift on the last control wire, between two flips of this wire if its control
-            value is false.
+            the phase shift on the last control wire, controlled by the other control wires; between
+            two flips of the last control wire if its control value is false.
         """
         *others, (wire, value) = self.controls
         angle = phase.data[0] if self.adjoint else -phase.data[0]
@@ -367,18 +375,24 @@ def find_rotation(op: qml.operation.Operator) -> Any | None:
 def is_nonunitary_exponential(op: qml.operation.Operator) -> bool:
     """Return whether an operation is a ``qml.exp`` or ``qml.evolve`` that may not be unitary.
 
-    Its coefficient may have a nonzero real part. Such an exponential is not decomposed into gates;
-    its matrix is applied.
+    True if the coefficient of the exponential may have a nonzero real part. Such an exponential is
+    not decomposed into gates; its matrix is applied.
+
+    Args:
+        op: PennyLane operation.
     """
     return isinstance(op, qml.ops.Exp) and find_nonzero_parts(_get_exponent(op)).real
 
 
 def _find_angle(op: qml.operation.Operator, factor: Any) -> Any | None:
-    """Return the angle ``x`` of ``exp(-i x word / 2)``; None if it may be complex.
+    """Return the angle ``x`` with which an exponential is ``exp(-i x word / 2)``.
 
     Args:
         op: an exponential of one Pauli word.
         factor: the word's coefficient in the base of the exponential.
+
+    Returns:
+        the angle; None if it may be complex.
     """
     if isinstance(op, qml.ops.Evolution) and not jnp.iscomplexobj(op.param):
         # The generator of an evolution is Hermitian.
@@ -398,12 +412,15 @@ def merge_preparations(operations: Sequence[Any]) -> list[Any]:
     """Merge the state preparations at the beginning of a circuit into one ``StatePrep``.
 
     ``StatePrep(a, 0)``, ``X(2)``, ``StatePrep(b, 1)`` becomes ``StatePrep(kron(a, b), [0, 1])``,
-    ``X(2)``. A preparation counts if no earlier operation acts on its wires. Devices
-    prepare a state once. Decompositions of further preparations take a gate for each amplitude, and
-    have no derivative with respect to an amplitude of zero.
+    ``X(2)``. A preparation is merged if no earlier operation acts on its wires. Devices prepare a
+    state only once: any further preparation is decomposed into gates, which takes a gate for each
+    amplitude and has no derivative with respect to an amplitude of zero.
+
+    Args:
+        operations: PennyLane operations, in order.
 
     Returns:
-        the merged preparation and all other operations in order; without a preparation, the
+        the merged preparation, then all other operations in order; without a preparation, the
         operations unchanged.
     """
     first, others = _split_preparations(operations)

@@ -13,6 +13,9 @@ from bellhop.circuits.ir.precision import Precision
 def promote_half_precision(operator: Any) -> Any:
     """Cast an operator's half-precision parameters to single precision.
 
+    Args:
+        operator: PennyLane operator.
+
     Returns:
         a copy in which float32 arrays replace the parameters in half precision; ``operator`` itself
         if there are none.

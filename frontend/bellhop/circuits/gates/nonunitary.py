@@ -11,19 +11,23 @@ from bellhop_mlir.dialects.gate import Gate
 
 
 def may_change_norm(gates: Sequence[Gate], *, if_traced: bool) -> bool:
-    """Return whether a ``QubitUnitary`` among the gates may change the state's norm.
+    """Return whether a ``QubitUnitary`` among gates may have a matrix that is not unitary.
+
+    Such a gate changes the norm of the state.
 
     Args:
         gates: recorded gates of a circuit, each with its constants.
-        if_traced: the answer for a matrix that is traced, whose values are unknown.
+        if_traced: the result if a matrix is traced, so that its values are unknown.
     """
     return any(_may_change_norm(gate, if_traced) for gate in gates)
 
 
 def _may_change_norm(gate: Gate, if_traced: bool) -> bool:
-    """Return whether a gate is a ``QubitUnitary`` whose matrix is not unitary.
+    """Return whether a gate is a ``QubitUnitary`` whose matrix may not be unitary.
 
-    If the matrix is traced, so that this is not known, the result is ``if_traced``.
+    Args:
+        gate: a recorded gate.
+        if_traced: the result if the matrix is traced, so that its values are unknown.
     """
     if gate.name.partition("@")[0] != "QubitUnitary":
         return False

@@ -33,8 +33,13 @@ def get_parameters(op: qml.operation.Operator) -> tuple[Any, ...]:
 def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) -> Any:
     """Copy an operator with new parameters, in the order of `get_parameters`.
 
+    Args:
+        op: PennyLane operator.
+        parameters: the new parameters.
+
     Returns:
-        the copy; ``op`` itself if all parameters are identical objects.
+        the copy, in which an evolution whose generator has parameters is an exponential
+        (``qml.exp``); ``op`` itself if all parameters are identical objects.
     """
     expanded = _expand_evolutions(op)
     if all(new is old for new, old in zip(parameters, expanded.data, strict=True)):
@@ -44,12 +49,13 @@ def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) ->
 
 
 def _expand_evolutions(op: qml.operation.Operator) -> Any:
-    """Replace ``qml.evolve`` operators by ``qml.exp``, whose ``data`` has all parameters.
+    """Replace evolutions in an operator by exponentials, whose data has all parameters.
 
-    Evolutions may be nested in other operators.
+    The operator is an evolution or has evolutions nested in it. Only evolutions whose generators
+    have parameters are replaced.
 
     Returns:
-        an equal operator; ``op`` itself if it has no evolution whose generator has parameters.
+        an equal operator; ``op`` itself if there is nothing to replace.
     """
     # Fast path: most operators are Pauli words, or gates with plain parameters.
     kind: Any = type(op)
@@ -135,12 +141,13 @@ def _select_parameters(op: qml.operation.Operator, index: Any) -> Any:
 def _select_in_operands(op: qml.operation.Operator, index: Any) -> Any:
     """Select one batch row of the parameters of an operator and of its operands.
 
-    ``qml.evolve(x * qml.X(0) + qml.Z(0), t)`` becomes
-    ``qml.evolve(x[index] * qml.X(0) + qml.Z(0), t[index])``. All operators with operands are
-    created again, because PennyLane caches their batch sizes.
+    ``qml.evolve(x * qml.X(0) + qml.Z(0), t)`` becomes ``qml.evolve(x[index] * qml.X(0) + qml.Z(0),
+    t[index])``. All operators with operands are created again, because PennyLane caches their batch
+    sizes.
 
     Args:
-        op: PennyLane gate, or an operator of operators, such as a sum or an exponential.
+        op: PennyLane gate, or an operator that is built from operators, such as a sum or an
+            exponential.
         index: the row index, a traced int32 scalar.
     """
 
@@ -155,7 +162,13 @@ def _select_in_operands(op: qml.operation.Operator, index: Any) -> Any:
         )
 
     def select(leaf: Any) -> Any:
-        """Select the row of a gate or scaled operator; return other leaves unchanged."""
+        """Select the batch row ``index`` of a gate, or of an operator with a coefficient.
+
+        Any other object is returned unchanged.
+
+        Args:
+            leaf: a leaf of the operator's pytree.
+        """
         if is_gate(leaf):
             return leaf if leaf.batch_size is None else _select_parameters(leaf, index)
         if not is_scaled(leaf):

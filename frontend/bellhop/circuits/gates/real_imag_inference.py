@@ -79,7 +79,10 @@ def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
 def is_hermitian(op: Any) -> bool:
     """Return whether an operator is known to be Hermitian for all values of its tracers.
 
-    False does not imply that it is not Hermitian.
+    False means not known: the operator may be Hermitian.
+
+    Args:
+        op: PennyLane operator.
     """
     if op.pauli_rep is not None:
         return not any(find_nonzero_parts(factor).imaginary for factor in op.pauli_rep.values())

@@ -64,8 +64,8 @@ class FrequencyBits:
     def find(gate: Any, n_wires: int, is_controlled: bool) -> int:
         """Find the frequencies of a gate's parameters, as bits.
 
-        ``qml.RX`` has the frequency 1, and so the bits 2; with controls it also has 1/2, and the
-        bits 3.
+        ``qml.RX`` has the frequency 1, and so the bits 0b10; with controls it also has the
+        frequency 1/2, and the bits 0b11.
 
         Args:
             gate: the gate's class.
@@ -73,9 +73,10 @@ class FrequencyBits:
             is_controlled: whether the gate has added controls.
 
         Returns:
-            the bits, which are the same for each parameter of the gate. ``UNKNOWN`` for a gate
-            without a generator, with several parameters (except ``qml.Rot``), on too many wires, or
-            with a frequency that has no bit.
+            the bits, which are the same for each parameter of the gate. ``AMPLITUDE`` for
+            ``qml.StatePrep``, ``NONE`` for ``qml.BasisState``. ``UNKNOWN`` for a gate without a
+            generator, with several parameters (except ``qml.Rot``), on too many wires, or with a
+            frequency that has no bit.
         """
         if gate in _WITHOUT_GENERATOR:
             return _WITHOUT_GENERATOR[gate]
@@ -200,14 +201,15 @@ class ShiftRules:
     def from_differences(
         cls, parameters: bytes, dynamic_bits: int, terms: np.ndarray
     ) -> "ShiftRules":
-        """Make finite-difference rules for all parameters that change the results.
+        """Make the same finite-difference rule for all parameters that change the results.
 
         Args:
             parameters: for each static-count parameter a byte that encodes its frequencies, see
-                `FrequencyBits`; the derivative is zero for ``NONE``. For SPSA a byte per direction,
-                not ``NONE``.
+                `FrequencyBits`; the derivative is zero for ``NONE``. For SPSA, a byte for each
+                random direction in place of a parameter, not ``NONE``.
             dynamic_bits: the code of the frequencies of all dynamic-count parameters together.
-            terms: ``[n_terms, 2]``, the rule of every parameter, see `compute_difference_terms`.
+            terms: ``[n_terms, 2]``, the coefficient and the shift of each term of the rule, see
+                `compute_difference_terms`.
         """
         return cls._make_rules(
             parameters,
@@ -234,15 +236,15 @@ class ShiftRules:
     def _make_rules(
         cls, parameters: bytes, dynamic_bits: int, find_rule_terms: Callable[[int], np.ndarray]
     ) -> "ShiftRules":
-        """Make a rule for each set of frequencies, and one for dynamic-count parameters.
+        """Make a rule for each code of frequencies, and one for dynamic-count parameters.
 
-        Static-count parameters with equal frequencies share a rule.
+        Static-count parameters with equal codes share a rule.
 
         Args:
             parameters: for each static-count parameter a byte that encodes its frequencies, see
                 `FrequencyBits`.
             dynamic_bits: the code of the frequencies of all dynamic-count parameters together.
-            find_rule_terms: maps the code of frequencies to a rule ``[n_terms, 2]``.
+            find_rule_terms: maps a code to the terms of its rule, an array ``[n_terms, 2]``.
 
         Returns:
             the rules in ascending order of the codes, and last the rule for ``dynamic_bits``.

@@ -20,7 +20,8 @@ class ControlFlow(qml.operation.Operation):
     Args:
         gates: the jaxpr of the loop or conditional.
         operands: the inputs of the jaxpr, which may be traced.
-        kept: saved values of the jaxpr's first evaluation, see ``EvaluatedGates.saved``.
+        kept: values that were saved when the jaxpr was first evaluated, so that its callbacks are
+            not called again; see ``EvaluatedGates.saved``.
         wires: the wires that the jaxpr's gates act on.
     """
 

@@ -88,9 +88,9 @@ class TracedOperator:
     ) -> Iterator[Any]:
         """Decompose an operation until no function stored in an operation refers to a tracer.
 
-        ``qml.TTN``, for example, stores its argument ``block``. Must be called in the trace of the
-        tracers. An operation is kept if it has no decomposition or if a parameter is a mid-circuit
-        outcome, which tapes reject later.
+        ``qml.TTN``, for example, stores its argument ``block``, which may use a traced value. The
+        trace of these tracers must still be active. An operation is kept if it has no
+        decomposition, or if a parameter is a mid-circuit outcome, which tapes reject later.
 
         Args:
             op: the operation.
@@ -122,9 +122,13 @@ hold_weakly_in_caches(TracedOperator)
 
 
 def _has_traced_reference(function: Any) -> bool:
-    """Return whether a tracer is reachable from a callable, not counting globals.
+    """Return whether a callable refers to a tracer, directly or through other objects.
 
-    Closures, default values and the objects that they refer to are searched.
+    Closures, default values and the objects that they refer to are searched; global variables are
+    not.
+
+    Args:
+        function: the callable.
     """
     seen, rest = {id(function): function}, [function]
     while rest:
@@ -156,7 +160,8 @@ _PAULIS = frozenset((qml.X, qml.Y, qml.Z, qml.Identity))
 def _is_pauli_expression(op: qml.operation.Operator) -> bool:
     """Return whether an operator is built from Paulis by sums, products and multiples only.
 
-    Such an operator is defined by its Pauli representation.
+    Args:
+        op: PennyLane operator. If the result is True, ``op.pauli_rep`` defines it completely.
     """
     kind = type(op)
     if kind in _PAULIS:
@@ -202,7 +207,7 @@ def _is_surely_static(value: Any) -> bool:
 
 
 class _OperandCollector:
-    """Extracts values of a type from nested objects, and finds how to rebuild the objects.
+    """Extracts values of a type from nested objects, to rebuild these with new values.
 
     ``TracedOperator.partition`` uses an instance for one search. The extracted values are called
     operands.
@@ -223,15 +228,15 @@ class _OperandCollector:
         self._constructors: dict[int, tuple[Any, _Constructor | None]] = {}
 
     def find_constructor(self, value: object) -> _Constructor | None:
-        """Search an object, and return a function that rebuilds it with new operands.
+        """Search an object for operands; return a function that rebuilds it with new ones.
 
         The operands in the object are appended to ``operands``, and its functions to ``functions``.
-        An object that was searched before has the same constructor.
+        For an object that was searched before, the same function is returned again.
 
         Returns:
-            ``(values, memo) -> object``: rebuilds the object with a value for each entry of
-            ``operands``; ``memo`` stores the objects that were rebuilt before by their constructor.
-            None if the object contains no operand.
+            ``(values, memo) -> object``, where ``values`` has a new value for each entry of
+            ``operands``, and ``memo`` is a dictionary, empty at first, that stores each rebuilt
+            object, so that it is rebuilt once. None if the object contains no operand.
         """
         key = id(value)
         if key not in self._constructors:
@@ -239,13 +244,13 @@ class _OperandCollector:
         return self._constructors[key][1]
 
     def _make_constructor(self, value: Any) -> _Constructor | None:
-        """Search an object that was not searched before; return a function that rebuilds it.
+        """Search an object for the first time; return a function that rebuilds it.
 
         Only lists, tuples, dictionaries and PennyLane's objects are searched for components.
 
         Returns:
-            ``(values, memo) -> object``, as for ``find_constructor``; None if the object contains
-            no operand.
+            ``(values, memo) -> object``, as for `find_constructor`; None if the object contains no
+            operand.
         """
         if isinstance(value, list | tuple):
             return self._combine_constructors(
@@ -284,12 +289,14 @@ class _OperandCollector:
         """Make a function that rebuilds an object from its components.
 
         Args:
-            parts: the components, in pairs of name or index, and component.
-            make_assembler: receives the constructors of the components with operands, by name or
-                index; returns a function from the rebuilt components to the object.
+            parts: pairs of a key and a component: the attribute's name and value, or the item's
+                index or dictionary key, and the item.
+            make_assembler: maps the constructors of the components with operands, a dictionary by
+                key, to a function. This function maps the rebuilt components, a dictionary by key,
+                to the object.
 
         Returns:
-            ``(values, memo) -> object``, as for ``find_constructor``; None if no component contains
+            ``(values, memo) -> object``, as for `find_constructor`; None if no component contains
             an operand.
         """
         makes = {
@@ -319,11 +326,11 @@ def _assemble_sequence(like: Any, makes: Any) -> _Assembler:
 
     Args:
         like: the sequence; its components without operands are reused.
-        makes: the constructors of the components with operands, by index; only the indices are
-            read.
+        makes: a mapping whose keys are the indices of the components with operands; its values are
+            not used.
 
     Returns:
-        a function from the new components, by index, to the sequence.
+        a function from the new components, a dictionary by index, to the sequence.
     """
     kind = type(like)
     rest = [None if place in makes else part for place, part in enumerate(like)]
@@ -353,7 +360,7 @@ def _assemble_pairs(kind: type, pairs: Any, makes: Any) -> _Assembler:
             values are not used.
 
     Returns:
-        a function from new versions of these pairs, by index, to a dictionary with all pairs.
+        a function from new pairs, a dictionary by index, to a dictionary with all pairs.
     """
     every = range(len(pairs))
     rest = {place: pair for place, pair in enumerate(pairs) if place not in makes}
@@ -365,18 +372,20 @@ def _assemble_object(like: Any, makes: Any) -> _Assembler:
 
     Args:
         like: the object; its attributes without operands are reused.
-        makes: the constructors of the attributes with operands, by name; only the names are read.
+        makes: a mapping whose keys are the names of the attributes with operands; its values are
+            not used.
 
     Returns:
-        a function from the new attributes, by name, to a copy of the object.
+        a function from the new attributes, a dictionary by name, to a copy of the object.
     """
     kind = type(like)
     rest = {name: part for name, part in like.__dict__.items() if name not in makes}
 
     def whole(parts: dict[str, Any]) -> Any:
-        """Create a copy of the object with the rebuilt attributes, by name.
+        """Copy the object ``like`` with new attributes, without calling its constructor.
 
-        The object's constructor is not called.
+        Args:
+            parts: the new attributes by name; other attributes are reused.
         """
         # Not by the constructor, which would queue the object and may read traced values.
         copy = object.__new__(kind)
