@@ -23,7 +23,10 @@ _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 def check_is_gate(
     op: qml.operation.Operator, where: str, *, is_part: bool, can_apply_matrices: bool
 ) -> None:
-    """Raise an error if an operation is an observable or a mid-circuit measurement.
+    """Raise an error if an operation must not be applied as a gate.
+
+    That is an observable, except in the cases that ``is_part`` and ``can_apply_matrices`` allow, or
+    PennyLane's own mid-circuit measurement or conditional operation.
 
     Args:
         op: PennyLane operation that the circuit applies.

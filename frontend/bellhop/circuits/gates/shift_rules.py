@@ -49,7 +49,7 @@ class FrequencyBits:
 
     Attributes:
         NONE: the bits of a parameter that does not change the results.
-        ONE: the bits of the frequency 1, of a phase of some amplitudes.
+        ONE: the bits of the frequency 1, for a parameter that is the phase of some amplitudes.
         AMPLITUDE: the code, instead of frequencies, for the real or imaginary part of an amplitude.
         UNKNOWN: the code for a parameter without a shift rule.
     """
@@ -146,7 +146,7 @@ class ShiftRules:
 
     @classmethod
     def from_frequencies(cls, parameters: bytes, dynamic_bits: int) -> "ShiftRules":
-        """Make exact parameter-shift rules.
+        """Make exact parameter-shift rules from the frequencies of the parameters.
 
         Args:
             parameters: for each static-count parameter a byte that encodes its frequencies, see
@@ -292,7 +292,7 @@ class ShiftRules:
 
 @functools.cache
 def _compute_exact_terms(bits: int) -> np.ndarray:
-    """Compute the exact shift rule of a parameter.
+    """Compute the exact shift rule of a parameter from its frequencies.
 
     Args:
         bits: the parameter's frequencies, as `FrequencyBits`.

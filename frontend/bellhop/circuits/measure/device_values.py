@@ -152,7 +152,8 @@ class DeviceValues(ExactValues):
             name: the user's measurement, for errors.
 
         Returns:
-            a function from the result of ``compute()`` to a matrix of ``2**len(qubits)`` rows.
+            a function from the result of ``compute()`` to a square matrix of
+            ``2**len(qubits)`` rows.
         """
         take = self._add_measurement(State(name))
 

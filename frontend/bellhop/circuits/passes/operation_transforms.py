@@ -44,7 +44,7 @@ Operations = Sequence[Any]
 
 @dataclass(frozen=True)
 class QNodeTransforms:
-    """The PennyLane transforms of one QNode, and their common properties.
+    """The PennyLane transforms of one QNode, with methods that examine or adapt them.
 
     Attributes:
         transforms: PennyLane's ``BoundTransform`` objects, in the order in which they are applied.
@@ -86,7 +86,7 @@ class QNodeTransforms:
 
     @contextmanager
     def note_errors(self) -> Iterator[None]:
-        """Add the transforms' names as a note to exceptions raised in the ``with`` block."""
+        """Name the transforms in a note on exceptions that are raised in the ``with`` block."""
         try:
             yield
         except Exception as error:
@@ -190,9 +190,10 @@ def make_rewrite_before_noise(config: CircuitConfig) -> Rewrite | None:
 
 
 def _is_pass(transform: Any) -> bool:
-    """Return whether a transform is the name of a Bellhop pass, not a tape function.
+    """Return whether a transform consists only of the name of a Bellhop pass.
 
-    False for the pass ``gridsynth``, which is applied to operations during tracing.
+    Such a transform has no function of tapes. False for the pass ``gridsynth``, which is applied to
+    operations during tracing.
     """
     return transform.tape_transform is None and transform.pass_name not in (None, "gridsynth")
 
@@ -219,8 +220,8 @@ def _is_piecewise(transform: Any) -> bool:
     """Return whether a transform may see a circuit's operations piece by piece.
 
     A piece is the operations between two loops, conditionals or mid-circuit measurements. True for
-    passes and for transforms that change gates independent of the gates before and after the piece;
-    for ``compile`` only without options.
+    passes, and for transforms whose result for a piece is valid for any gates before and after the
+    piece; for ``compile`` only without options.
     """
     if _is_pass(transform) or _is_gridsynth(transform):
         return True

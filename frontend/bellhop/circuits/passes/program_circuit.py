@@ -164,8 +164,8 @@ class ProgramCircuit(BackendCircuit):
 
         Args:
             labels: the wires, static or traced.
-            subject: the operation or measurement, for error messages.
-            site: its ``file:line``; may be empty.
+            subject: the operation or measurement on the wires, for error messages.
+            site: the user's ``file:line`` of the operation or measurement; may be empty.
 
         Raises:
             CompileError: if a static label is unknown to the device.

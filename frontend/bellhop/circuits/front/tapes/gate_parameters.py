@@ -72,8 +72,8 @@ class GateParameters:
             tape_index: the index of the tape among the tapes that the transform gets.
 
         Returns:
-            array ``[parameters, *argument shape]``; a tuple of arrays if ``argnums`` is a sequence.
-            None if the transform does not use the Jacobian.
+            array ``[parameters, *argument shape]`` with a row for each of these parameters; a tuple
+            of arrays if ``argnums`` is a sequence. None if the transform does not use the Jacobian.
 
         Raises:
             CompileError: if a parameter is an array, if ``argnums`` is out of range, or if no

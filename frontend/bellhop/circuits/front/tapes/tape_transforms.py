@@ -106,13 +106,15 @@ def call_on_tape(
 
     Returns:
         the result: in the structure of the quantum function's result if the transforms keep the
-        number of measurements, else in the structure that the transforms return. For an informative
-        transform, which returns a property of the tape, the property.
+        number of measurements, else in the structure that the transforms return; with a shot
+        vector, a tuple of such results. For an informative transform, which returns a property of
+        the tape, the property.
 
     Raises:
-        CompileError: if the circuit cannot be a tape, has a projector among its gates, or a
-            transform draws random numbers, needs the value of a tracer, or may compare wires of
-            which some are traced.
+        CompileError: if the circuit cannot be a tape or has a projector among its gates; if a
+            transform draws random directions, needs the value of a tracer, or may compare wires of
+            which some are traced; or if the function returns a mid-circuit outcome, and there are
+            several new tapes.
     """
     original = QNodeTransforms(qnode.compile_pipeline)
     names = ", ".join(original.names)

@@ -6,10 +6,13 @@ from bellhop.errors import CompileError
 
 
 def allocation_error(where: str, op: Any) -> CompileError:
-    """Return the error for an allocation in an adjoint or controlled function.
+    """Return the error for an allocation in a function that is inverted or controlled.
 
-    It is also the error for a circuit that is folded as a whole, which inverts the circuit. ``op``
-    is the ``Allocate`` or ``Deallocate``.
+    This is an adjoint or controlled function, or a circuit that is folded as a whole.
+
+    Args:
+        where: the QNode's name and line, which begin the message.
+        op: the ``Allocate`` or ``Deallocate`` operation.
     """
     return CompileError(
         f"{where}: {op.name} of wires is not supported in a function that qml.adjoint or qml.ctrl "
