@@ -150,8 +150,8 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
     """Move the transforms of a QNode's quantum function to a copy of the QNode.
 
-    PennyLane's transforms can be applied to the function before ``qml.qnode`` wraps it.  They run
-    before the QNode's own transforms.
+    PennyLane's transforms can be applied to the function before ``qml.qnode`` wraps it.  Such
+    transforms run before the QNode's own transforms.
 
     Returns:
         a copy with the bare function and all transforms; ``qnode`` itself if the function has none.

@@ -58,7 +58,7 @@ COMPUTATIONAL = "Z"
 def make_computational_factor(wires: Sequence[Any]) -> DiagonalFactor:
     """Return a diagonal factor without gates: the wires are measured in the computational basis.
 
-    It has no eigenvalues.
+    The factor has no eigenvalues.
     """
     return DiagonalFactor(tuple(wires), COMPUTATIONAL, (), None)
 

@@ -109,10 +109,12 @@ class BackendCircuit(GateReceiver):
         return False
 
     def apply_control_flow(self, op: Any) -> None:
-        """Apply a `ControlFlow` operation: a loop or conditional as one PennyLane operation.
+        """Apply a loop or conditional that a decomposition contains as one operation.
 
-        Decompositions contain such operations. ``op`` may also be PennyLane's ``Adjoint`` or
-        ``Controlled`` of one. Its gates go through this backend's own passes.
+        The gates in the loop or conditional go through this backend's own passes.
+
+        Args:
+            op: a `ControlFlow` operation, or PennyLane's ``Adjoint`` or ``Controlled`` of one.
         """
         base, _ = Modifiers.strip(op)
         apply_control_flow(self.add_own_passes(base.hyperparameters["gates"]), op)

@@ -80,7 +80,11 @@ def _iterate_operations(eqn: JaxprEqn) -> Iterator[Any]:
 def _may_change_wire(op: Any, measured: set[Any]) -> bool:
     """Return whether an operation is a gate that may change a measured wire.
 
-    It may if one of its wires is traced, or is in ``measured`` and not a control wire.
+    True if the gate acts on a traced wire, or on a measured wire other than as a control.
+
+    Args:
+        op: PennyLane operation.
+        measured: the measured wires.
     """
     if OperationKind.classify(op) is not OperationKind.GATE or not hasattr(op, "wires"):
         return False

@@ -42,8 +42,8 @@ def keep_derivatives(
         apply: maps a list of operations to the decomposed operations, as a PennyLane transform
             does.
         name: the name of the transform, for errors.
-        has_shots: whether the circuit has shots. Its device applies no matrices then, and the
-            appended gates are Pauli rotations; otherwise they are one ``QubitUnitary``.
+        has_shots: True to append Pauli rotations to each decomposed matrix, since devices apply no
+            matrices in circuits with shots; False to append one ``QubitUnitary``.
 
     Returns:
         a function like ``apply``.

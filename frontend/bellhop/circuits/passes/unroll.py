@@ -82,8 +82,8 @@ class UnrollPass(CircuitPass):
     def _try_unroll_nest(self, n_iterations: int | Operand, body: Callable[..., Any]) -> bool:
         """Apply the gates of nested loops as one sequence without loops, where possible.
 
-        It is not possible with a traced trip count, traced or invalid wires, control flow or many
-        gates. No gate is applied then.
+        No gate is applied if a trip count is traced, a wire is traced or invalid, the loops contain
+        other control flow, or there are many gates.
 
         Args:
             n_iterations: the trip count of the outer loop.
@@ -135,9 +135,9 @@ class _UnrolledNest:
     def collect(self, operations: Sequence[Any]) -> None:
         """Append operations; set ``is_straight`` to False if they cannot be unrolled.
 
-        They cannot with a traced wire, with a wire computed from an index that is out of range or
-        repeated, or if there are too many operations. The loop then is not unrolled, and reports
-        invalid wires when the program runs.
+        Operations cannot be unrolled if there are too many, if a wire is traced, or if a wire that
+        is computed from an index is out of range or repeated. The nested loops are then not
+        unrolled, and invalid wires are reported when the program runs.
         """
         self.operations.extend(operations)
         for op in operations:

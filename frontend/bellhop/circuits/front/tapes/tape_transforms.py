@@ -255,7 +255,8 @@ def call_on_tape(
 def _make_tape_qnode(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
     """Make a QNode that runs a tape.
 
-    It has the device, settings and name of ``qnode``, the tape's shots and no transforms.
+    The new QNode has the device, settings and name of ``qnode``, the shots of the tape, and no
+    transforms.
     """
 
     @functools.wraps(qnode.func)

@@ -70,8 +70,8 @@ class _NoiseState:
 class NoisePass(CircuitPass):
     """Pass that inserts the noise of ``qml.add_noise`` around each operation.
 
-    It applies a noise model to circuits with loops, conditionals and mid-circuit measurements,
-    which are not a tape. An instance serves one trace of one circuit on ``default.mixed``.
+    Unlike PennyLane's transform, the pass needs no tape: the circuit may have loops, conditionals
+    and mid-circuit measurements. An instance serves one trace of one circuit on ``default.mixed``.
 
     Args:
         circuit: the backend's circuit, at the end of the chain of passes.
