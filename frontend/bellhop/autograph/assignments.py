@@ -326,10 +326,14 @@ def _index_expression(index: Any) -> Any:
 
 
 def _owned_names(function: Any) -> set[str]:
-    """Collect the names that the body of a function definition may assign.
+    """Collect the names that a function definition assigns.
 
-    These are its arguments, local variables, and global and nonlocal names. A nested function or
-    class adds its name, but no names in its body.
+    These are its arguments, the names that its body assigns or declares as global or nonlocal, and
+    the names of nested functions and classes, whose bodies are not searched. Names that ``import``
+    binds are not included.
+
+    Args:
+        function: the syntax tree of the function definition.
     """
     names: set[str] = set()
     arguments = function.args

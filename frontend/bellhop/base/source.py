@@ -254,8 +254,9 @@ def _installed_prefixes() -> tuple[str, ...]:
 def _library_prefixes() -> tuple[str, ...]:
     """List the path prefixes of library files, which are not user code.
 
-    The libraries are Bellhop, JAX, PennyLane, NumPy, SciPy, autograd, autoray, malt, and parts of
-    Python. Installed folders are compared, since a user's folder may have a library's name.
+    The libraries are Bellhop, JAX, PennyLane, NumPy, SciPy, autograd, autoray, malt, and Python's
+    contextlib and functools. Installed folders are compared, since a user's folder may have a
+    library's name.
     """
     # `find_spec` does not import the package.
     names = ("autograd", "autoray", "malt", "numpy", "pennylane", "scipy")

@@ -376,7 +376,8 @@ class PureCallback(UncalledFunction, PickledByName, Generic[P, R]):
 
         Raises:
             TypeError: for keyword arguments that the signature does not accept, and for any keyword
-                argument if the function has keyword-only parameters.
+                argument if the function has keyword-only parameters, or collects one in
+                ``**kwargs``.
         """
         if not kwargs:
             return args

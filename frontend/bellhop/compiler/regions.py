@@ -176,7 +176,9 @@ class Region:
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
         """Start the region on its device; return all its results, which may not be ready.
 
-        ``arguments`` are NumPy arrays, or JAX arrays on the region's device, in place of handles.
+        Args:
+            arguments: for each argument of the region a NumPy array; or a JAX array on the region's
+                device, where the program passes a handle of a device-resident array.
         """
         # The executable copies host arrays in a quarter of the time of `jax.device_put`.
         if self._spans_processes:

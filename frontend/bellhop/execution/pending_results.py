@@ -13,7 +13,7 @@ from bellhop_runtime import CallWithArguments, take_held
 
 
 class ResultForm(NamedTuple):
-    """Static description of the values in `PendingResults`.
+    """Structure and types of the values in `PendingResults`, and the call that owns them.
 
     Attributes:
         tree: ``PyTreeDef`` of the function's result.

@@ -172,11 +172,12 @@ class Runner:
         return self._call_cache.needs_call_handle
 
     def choose_fast_call(self) -> tuple[Any, Any]:
-        """Return JAX's C++ function for the next call, and the handle to pass to it or None.
+        """Return JAX's C++ function for the next call, and the handle of the callback table.
 
-        Arguments of the C++ function are ``Static.key``, if the function has static arguments; the
-        handle, unless it is None; and the caller's arguments. At the first call of a signature, it
-        compiles the program without executing it, and returns ``UnexecutedProgram``.
+        The handle is None if the program needs none. Call the C++ function with ``Static.key``, if
+        the user's function has static arguments; the handle, unless it is None; and the caller's
+        arguments. For a new signature, the C++ function compiles the program without executing it,
+        and returns an ``UnexecutedProgram``.
         """
         function, has_handle = self._call_cache.choose()
         return function, self.current_handle if has_handle else None
@@ -236,7 +237,9 @@ class Runner:
     def has_fast_calls(self) -> bool:
         """Whether calls may pass the caller's arguments unchanged to JAX's C++ function.
 
-        False before `handle` is first read, and if arguments may have to be copied first.
+        False before the first call, which creates the handle of the callback table, and if
+        arguments may have to be copied first: donated arguments that a region reads, or arrays on
+        other devices.
         """
         copies = self.needs_call_handle and self._donated
         return self.current_handle is not None and not self._gathers and not copies

@@ -164,10 +164,11 @@ def _select_in_operands(op: qml.operation.Operator, index: Any) -> Any:
     def select(leaf: Any) -> Any:
         """Select the batch row ``index`` of a gate, or of an operator with a coefficient.
 
-        Any other object is returned unchanged.
+        Gates without a batch, and all other objects, are returned unchanged.
 
         Args:
-            leaf: a leaf of the operator's pytree.
+            leaf: an operand of the operator: its tree is flattened down to gates, operators with a
+                coefficient, and arrays.
         """
         if is_gate(leaf):
             return leaf if leaf.batch_size is None else _select_parameters(leaf, index)

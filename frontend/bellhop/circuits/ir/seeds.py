@@ -78,7 +78,8 @@ def make_random_key(*anchors: Any) -> Any:
 def _abstract_eval(*_: object) -> tuple[list[ShapedArray], Any]:
     """Return the type of the seed, uint32 ``[4]``, and the random effect.
 
-    Also replaces JAX's functions that hoist equations out of loops, so that each iteration draws.
+    Also patches JAX: equations that draw stay in loops, so that each iteration draws, and functions
+    of reductions and scatters raise an error if they call Python or a circuit.
     """
     keep_effects_in_loops()
     forbid_calls_in_operations()

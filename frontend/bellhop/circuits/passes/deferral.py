@@ -260,10 +260,11 @@ class DeferralPass(CircuitPass):
 
     @staticmethod
     def uses_outcome(eqn: JaxprEqn) -> bool:
-        """Return whether an equation defines the value that replaces a deferred outcome.
+        """Return whether an equation of a recorded circuit shows that an outcome is used.
 
-        The recorded circuit must not have such an equation after dead-code elimination: if it has,
-        the circuit uses the outcome, and must be traced again without deferral.
+        A deferred outcome is replaced by a tagged constant. If the equation with the tag remains
+        after dead-code elimination, the circuit uses the outcome, and must be traced again without
+        deferral.
 
         Args:
             eqn: an equation of the recorded circuit.

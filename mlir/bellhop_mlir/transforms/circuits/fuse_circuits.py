@@ -143,9 +143,9 @@ class _FusibleCircuit:
         return None if end is None else cls(begin, preparation, gates, measure, end, call)
 
     def fuse(self) -> None:
-        """Replace the operations of this circuit by one ``quantum.run``.
+        """Replace begin, gates, measurement and end of this circuit by one ``quantum.run``.
 
-        Gates and measurement must be in the block of ``quantum.begin``: inline ``call`` before.
+        All of them must be in one block, so the caller inlines the ``func.call`` ``call`` before.
         """
         _, params, offset, wires = self.gates.operands
         _, data, *vector = self.measure.operands

@@ -117,8 +117,9 @@ class CliffordCircuit(ProgramCircuit):
             depth: the number of decompositions that produced it, 0 for the user's operation.
 
         Raises:
-            CompileError: for a gate's traced parameter, or a gate that is not Clifford (at the end
-                of the circuit, it sets ``needs_tapes`` instead).
+            CompileError: for a gate's traced parameter, or a gate that is not Clifford. For a gate
+                that is not Clifford at the end of the circuit, before a measurement,
+                ``needs_tapes`` is set instead: PennyLane's device runs the circuit.
         """
         is_fresh, self._is_fresh = self._is_fresh, False
         kind = OperationKind.classify(op)

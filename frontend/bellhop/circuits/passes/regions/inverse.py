@@ -392,7 +392,8 @@ class _GateEvaluator(GateInterpreter):
 
         Returns:
             a function ``(index, first carried values) -> carried values`` before the iteration with
-            this index. It runs all earlier iterations; callbacks in them are not called.
+            this index. It runs all earlier iterations without their gates and callbacks, and raises
+            a CompileError if a carried value depends on a callback.
         """
 
         def recompute_carried(number: Any, first: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -77,9 +77,10 @@ def choose_record_mode(closed: ClosedJaxpr) -> int:
     """Choose how the runtime records the gates of a differentiated circuit.
 
     Returns:
-        attribute ``record`` of ``quantum.begin``: 1 to record gates for derivatives that run the
-        gates again; 2 for the adjoint method of engine or plugin; 3 for the adjoint method of the
-        engine alone.
+        attribute ``record`` of ``quantum.begin``: 1 if no equation of the jaxpr uses the adjoint
+        method, so that gates are recorded for derivatives that run them again; 2 if the engine and
+        the device's plugin can both evaluate all equations by the adjoint method; 3 if only the
+        engine can, for instance derivatives with respect to amplitudes.
     """
     equations = list(iterate_equations(closed.jaxpr))
     adjoint = list(filter(is_adjoint_equation, equations))

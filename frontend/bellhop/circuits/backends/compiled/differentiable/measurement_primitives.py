@@ -171,9 +171,9 @@ class MeasurementSet:
         return replace(self, differentiation=method)
 
     def use_single_pass(self) -> "MeasurementSet":
-        """Return a copy whose derivatives are VJPs or Hessian-vector products of one adjoint pass.
+        """Return a copy that is differentiated by one adjoint pass for each VJP.
 
-        The tangents are then a ``LinearMap``, which does not compute the Jacobian in reverse mode.
+        Then reverse mode, also the derivative of a VJP, does not compute the Jacobian.
         """
         return replace(self, differentiation=self.differentiation.use_single_pass())
 

@@ -227,14 +227,15 @@ def _collect_session_reads(
 def _compute_jacobian_forward(
     function: Callable[..., Sequence[Any]], inputs: Sequence[Any]
 ) -> list[Any]:
-    """Return the Jacobians of a linear function, by forward mode.
+    """Return the Jacobians of a linear function, by calling it on all unit vectors.
 
     Args:
         function: takes and returns lists of arrays.
-        inputs: real arrays with the shapes and types of its arguments; the values do not matter.
+        inputs: real arrays with the shapes of its arguments; the values do not matter.
 
     Returns:
-        for each result, a Jacobian ``[*result.shape, *input.shape]`` for each input.
+        a flat list: for the first result, one Jacobian ``[*result.shape, *input.shape]`` for each
+        input; then the Jacobians of the second result, and so on.
     """
     shapes = [x.shape for x in inputs]
     tangents = split_last_axis(jnp.eye(sum(map(math.prod, shapes))), shapes)

@@ -140,8 +140,9 @@ class TracedCall:
 def _can_runs_differ_by_callbacks(once: ClosedJaxpr) -> bool:
     """Return whether two runs with equal mid-circuit outcomes may differ, due to callbacks.
 
-    True if an equation with an effect has results. If so, rejected runs are repeated by
-    ``Outcomes.REPEATED_ANEW``, else by ``Outcomes.REPEATED``.
+    True if an equation with an effect has results, since a callback may return other values when it
+    is called again. Runs that postselection rejects are repeated as ``Outcomes.REPEATED_ANEW`` if
+    this is True (the gates may differ between runs), else as ``Outcomes.REPEATED``.
 
     Args:
         once: the jaxpr of one run. Its random numbers, for the bases of classical shadows, do not

@@ -124,10 +124,10 @@ class GateEquationRecorder:
 
     @property
     def perturbation(self) -> Any:
-        """A zero that represents all gate parameters in loops with a dynamic trip count.
+        """A real scalar zero in place of all gate parameters in loops with a dynamic trip count.
 
-        Its tangent identifies the tangents of these parameters. None if the circuit has no such
-        loop.
+        In a JVP, its tangent is a number by which the runtime finds the tangents of these
+        parameters. None if the circuit has no such loop.
         """
         return self.dynamic_params.perturbation if self.has_dynamic_count else None
 

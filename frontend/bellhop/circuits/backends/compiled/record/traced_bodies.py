@@ -28,12 +28,13 @@ class TracedLoop(NamedTuple):
 
     Attributes:
         carried: the initial carried values, in the types that they have in every iteration.
-        step: runs an iteration: ``((carried, state), *index) -> ((carried, state), params)``, where
-            ``state`` is a `GateState` and ``params`` are the traced gate parameters.
-        frequencies: uint8 ``[params]``, the bits of the parameters' shift-rule frequencies; of no
-            meaning if the gates are separated.
-        gates: the gates of the body, if they are separated; ``step`` then applies no gates and
-            returns the parameters and wires of the gates. Else None.
+        step: runs an iteration: ``((carried, state), *index) -> ((carried, state), params)``. The
+            index is passed in a ``for_loop`` only. ``state`` is a `GateState`, and ``params`` are
+            the traced gate parameters. If the gates are separated, ``step`` leaves the state
+            unchanged, and ``params`` is a pair of the parameters and the wires of the gates.
+        frequencies: uint8 ``[params]``, for each parameter a bit mask of the frequencies in its
+            shift rule; without meaning if the gates are separated.
+        gates: the gates of the body if they are separated, else None.
         ends: the gates to apply before and after the loop, which were merged across its iterations.
     """
 
