@@ -86,7 +86,7 @@ def make_parts(make: str, python: str, minutes: float, jax_versions: list[str]) 
             f"random programs for {minutes:g} minutes, compared with plain Python",
             f"{make} fuzz MINUTES={minutes:g}",
             minutes / 60,
-            r"^\d+ (?!programs so far)\w",
+            r"^\d+ (?!programs)\w",
         ),
         Part(
             "docs", "all cells of all pages print what is recorded", f"{make} docs", 0.3, r"^build"
