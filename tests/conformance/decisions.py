@@ -158,9 +158,9 @@ def _make_function(circuit: Callable[[Any, Any], Any], setting: str) -> Callable
 
 def _describe_execution(eqn: Any) -> str:
     """Describe the execution that an equation represents; empty for other equations."""
-    name, mark = eqn.primitive.name, eqn.params.get("mark")
-    if mark is not None and mark.box:
-        return str(mark.box[-1])
+    name, tag = eqn.primitive.name, eqn.params.get("tag")
+    if tag is not None and tag.box:
+        return str(tag.box[-1])
     if name == "quantum_circuit":
         body, batch = eqn.params["body"], eqn.params["batch"]
         equations = list(map(CircuitEquation, iterate_equations(body.closed.jaxpr)))
