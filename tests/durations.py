@@ -1,7 +1,7 @@
 """How much of a processor's time quick tests take, and which of them are too slow for their tier.
 
 ``pytest --record-durations`` measures tests, with the processes that they start, and lists the
-slowest in ``tests/durations.toml``: those that would not fit into the time that the tier has.
+slowest in ``tests/durations.toml``, which do not fit into the time that the tier has.
 `tests/tiers.py` marks them ``slow``.  A clock would measure what else the machine does.
 """
 

@@ -50,7 +50,6 @@ def verify_number_of_members(content: bytes) -> None:
     Raises:
         Malformed: for more than 4002 signatures.
     """
-    # Twice as many: compressed data may contain the bytes too.
     if content.count(_ENTRY) > 2 * _MOST_MEMBERS:
         raise Malformed(f"the file has more than {2 * _MOST_MEMBERS} signatures of members")
 

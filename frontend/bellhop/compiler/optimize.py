@@ -208,10 +208,9 @@ def optimize(
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
         delegate_functions = DelegatedCallbacks(targets, callbacks, device) if delegates else None
         tokens, operands = _drop_unused_arguments(module)
-        bytecode = mlir.module_to_bytecode(module)
         runtime_calls = find_runtime_calls(module)
         code = Code(
-            bytecode,
+            mlir.module_to_bytecode(module),
             tokens,
             out_avals,
             operands,
