@@ -68,6 +68,11 @@ def test_the_page_says_what_passed_failed_and_was_skipped(release, tmp_path):
     assert "## Changes after good\n\nAfter abc:\n\n```text\ndef A later commit\n" in several
 
 
+def test_the_evidence_of_a_part_has_no_colours(release):
+    part = release("parts").Part("upload", "PyPI would take the files", "exit 0", 0.1, "PASSED$")
+    assert part.find_evidence("a.whl: \x1b[32mPASSED\x1b[0m\n") == ["a.whl: PASSED"]
+
+
 def test_the_page_has_a_column_for_each_machine(release):
     part, outcome = release("parts").Part, release("page").Outcome
     parts = [part(name, "it", "exit 0", 0.1) for name in ("here", "there", "here-too")]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 # How many lines of evidence the page shows of one part.
 MOST_LINES = 12
+# Colours of a terminal, which twine writes to a pipe too, whatever NO_COLOR says.
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Part:
 
     def find_evidence(self, output: str) -> list[str]:
         """Return the lines of the output that the page quotes: the last of many."""
-        lines = [line.strip() for line in output.splitlines()]
+        lines = [line.strip() for line in COLOURS.sub("", output).splitlines()]
         return [line for line in lines if re.search(self.evidence, line)][-MOST_LINES:]
 
 
@@ -109,7 +111,7 @@ def make_parts(make: str, python: str, minutes: float, jax_versions: list[str]) 
             "upload",
             "PyPI would take the files",
             f"{python} -m pip install --quiet twine && "
-            f"NO_COLOR=1 COLUMNS=200 {python} -m twine check --strict dist/*",
+            f"COLUMNS=200 {python} -m twine check --strict dist/*",
             0.1,
             r"PASSED|FAILED",
         ),
