@@ -5,6 +5,7 @@ import time
 
 import pytest
 from tests.fuzz.child import Child
+from tests.fuzz.compare import Difference, compare
 from tests.fuzz.judge import judge
 from tests.fuzz.search import Search
 from tests.fuzz.verdict import AGREES, Verdict
@@ -36,3 +37,27 @@ def test_a_script_that_kills_its_process_is_a_verdict(tmp_path):
     with Child(tmp_path / "stderr", (sys.executable, "-c", worker)) as child:
         assert child.judge("a script") == Verdict("dies of SIGSEGV")
         assert child.judge("another") == Verdict("dies of SIGSEGV")
+
+
+def make_run(error, *seen, is_raised=True, **how):
+    """Return what a worker returns of a script whose only call raises an exception."""
+    return {"outcomes": [(error, seen, how)], "raised": [error] if is_raised else []}
+
+
+def test_effects_without_a_common_order_may_raise_in_any_order():
+    ours = RuntimeError("o3", 1)
+    found = make_run(ours, ("o3", (1,)), jit=True)
+    assert compare(found, make_run(RuntimeError("u7", 1), ("u7", (1,)), jit=True)) == []
+    with pytest.raises(Difference):
+        compare(found, make_run(RuntimeError("o2", 1), ("o2", (1,)), jit=True))
+
+
+def test_what_is_refused_before_it_runs_has_no_events():
+    refused = make_run(
+        TypeError(
+            "in forward mode, as by jax.jvp, but its fwd and bwd rules define reverse mode only"
+        ),
+        is_raised=False,
+    )
+    reference = make_run(TypeError("no jvp rule"), ("o1", ()), is_raised=False)
+    assert compare(refused, reference) == []

@@ -17,12 +17,14 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var, primitives
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var, primitives
 from jax.interpreters.mlir import ir
 
 from bellhop.base.ir_display import LazyText
 from bellhop.compiler.program import Code, Program
 from bellhop.jaxprs.equations import inner_jaxprs
+from bellhop.settings.loop_simplification import MISCOUNTS_LONG_STEPS
 from bellhop_mlir.region_name import RegionName
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 
@@ -39,8 +41,8 @@ def is_classical(closed: ClosedJaxpr) -> bool:
     """Return whether a traced program needs none of Bellhop's passes.
 
     Such a program has no side effects; at any depth, it has only equations that JAX alone can
-    lower, and no block with many scalar operations, which XLA compiles slowly without the pass
-    outline-scalars.
+    lower, no block with many scalar operations, which XLA compiles slowly without the pass
+    outline-scalars, and no loop that XLA compiles correctly only with an option.
     """
     if closed.jaxpr.effects:
         return False
@@ -61,16 +63,49 @@ def is_classical(closed: ClosedJaxpr) -> bool:
 def _is_jax_equation(eqn: JaxprEqn) -> bool:
     """Return whether JAX alone can lower an equation, apart from jaxprs inside of it.
 
-    False for callbacks, circuits, regions, transfers to a device, and for primitives that
-    ``jax.lax`` does not export, such as sharding constraints. True for a loop or a ``jit`` whose
-    body calls a callback: the caller visits inner jaxprs.
+    False for callbacks, circuits, regions, transfers to a device, loops that XLA miscounts without
+    an option, and for primitives that ``jax.lax`` does not export, such as sharding constraints.
+    True for a loop or a ``jit`` whose body calls a callback: the caller visits inner jaxprs.
     """
     primitive, params = eqn.primitive, eqn.params
     if primitive is primitives.jit_p:
         return RegionName.parse(params["name"]) is None
     if primitive is primitives.device_put_p:
         return all(device is None for device in params["devices"])
+    if primitive is primitives.while_p and MISCOUNTS_LONG_STEPS:
+        return not _has_long_step(eqn)
     return primitive in _JAX_PRIMITIVES
+
+
+def _has_long_step(eqn: JaxprEqn) -> bool:
+    """Return whether the condition of a ``while`` reads an integer that may grow by more than one.
+
+    See `bellhop.settings.loop_simplification`; `has_long_steps` finds such loops in modules.
+    """
+    condition, body = (eqn.params[name].jaxpr for name in ("cond_jaxpr", "body_jaxpr"))
+    read = {atom for each in condition.eqns for atom in each.invars if isinstance(atom, Var)}
+    step_by_one = {
+        (each.invars[0], each.outvars[0])
+        for each in body.eqns
+        if each.primitive in (primitives.add_p, primitives.sub_p)
+        and isinstance(each.invars[0], Var)
+        and isinstance(each.invars[1], Literal)
+        and each.invars[1].val in (1, -1)
+    }
+    carried = zip(
+        condition.invars[eqn.params["cond_nconsts"] :],
+        body.invars[eqn.params["body_nconsts"] :],
+        body.outvars,
+        strict=True,
+    )
+    return any(
+        variable in read
+        and variable.aval.shape == ()
+        and jnp.issubdtype(variable.aval.dtype, jnp.integer)
+        and after is not before
+        and (before, after) not in step_by_one
+        for variable, before, after in carried
+    )
 
 
 def _has_long_scalar_code(block: Jaxpr) -> bool:

@@ -52,7 +52,9 @@ from bellhop.devices.devices import (
 )
 from bellhop.errors import CompileError
 from bellhop.settings.code_generation import FEW_KERNELS, HAS_BOTH, is_equally_fast, repeats_kernels
+from bellhop.settings.loop_simplification import MISCOUNTS_LONG_STEPS
 from bellhop_mlir._call_graph import prune_signature
+from bellhop_mlir._loop_counters import has_long_steps
 from bellhop_mlir._meshes import count_mesh_devices, find_meshes
 from bellhop_mlir._runtime_calls import find_runtime_calls
 from bellhop_mlir._walk import (
@@ -223,7 +225,7 @@ def optimize(
             ),
             takes_arguments=dialect.TAKES_ARGUMENTS in module.operation.attributes,
             uses_older_generator=HAS_BOTH and _suits_older_generator(optimized, module),
-            simplifies_loops=not (_CIRCUIT in runtime_calls and _has_several_loops(module)),
+            simplifies_loops=_can_simplify_loops(module, _CIRCUIT in runtime_calls),
         )
         return Program(
             code,
@@ -266,9 +268,16 @@ def _check_meshes(module: ir.Module, device: str) -> None:
         )
 
 
-def _has_several_loops(module: ir.Module) -> bool:
-    """Return whether a module has more than one ``stablehlo.while``, nested or not."""
-    return len(find_operations(module.operation, "stablehlo.while")) > 1
+def _can_simplify_loops(module: ir.Module, has_circuit: bool) -> bool:
+    """Return whether XLA's pass that simplifies loops compiles a module correctly.
+
+    Args:
+        module: the module after all passes.
+        has_circuit: whether it executes a circuit.
+    """
+    if MISCOUNTS_LONG_STEPS and has_long_steps(module):
+        return False
+    return not (has_circuit and len(find_operations(module.operation, "stablehlo.while")) > 1)
 
 
 def _suits_older_generator(optimized: str, module: ir.Module) -> bool:

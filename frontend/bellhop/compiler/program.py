@@ -75,7 +75,7 @@ class Code:
         delegates_calls: whether the module declares functions that `delegates` defines.
         takes_arguments: whether its regions read the caller's arguments directly.
         uses_older_generator: whether to use XLA's older code generator.
-        simplifies_loops: whether XLA's pass that simplifies loops can run without a crash.
+        simplifies_loops: whether XLA's pass that simplifies loops compiles the program correctly.
         jaxpr: for classical programs, the jaxpr to lower at the call (``classical``); a weak
             reference, since rules of ``jax.custom_jvp`` in it are Python functions. None for other
             programs.

@@ -30,6 +30,7 @@ from bellhop.devices.devices import (
     target_platform,
 )
 from bellhop.errors import CompileError
+from bellhop.settings.loop_simplification import WITHOUT_SIMPLIFICATION
 from bellhop_runtime import Callback, CallbackTable
 from bellhop_runtime._interrupts import HELPERS
 
@@ -100,7 +101,11 @@ class Region:
             out_shardings=find_sharding(target, ()) if self._spans_processes else None,
         )
         try:
-            self._executable = _compile(region, [*specs, self._handle])
+            self._executable = _compile(
+                region,
+                [*specs, self._handle],
+                None if code.simplifies_loops else WITHOUT_SIMPLIFICATION,
+            )
         except Exception as error:
             add_note(
                 error,
@@ -260,11 +265,19 @@ class Transfer(Region):
         ]
 
 
-def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
-    """Compile a region, without JAX's warning about unused donated buffers."""
+def _compile(
+    region: Any, arguments: Sequence[Any], options: dict[str, str] | None
+) -> jax.stages.Compiled:
+    """Compile a region, without JAX's warning about unused donated buffers.
+
+    Args:
+        region: the ``jax.jit`` of the region.
+        arguments: types of its arguments, or the arguments.
+        options: XLA options by name; None for defaults.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-        return run_with_failures(region.lower(*arguments).compile)
+        return run_with_failures(lambda: region.lower(*arguments).compile(options))
 
 
 def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target: Target) -> None:

@@ -52,7 +52,7 @@ def _int(scope: Scope, depth: int) -> str:
 def _bool(scope: Scope, depth: int) -> str:
     form = scope.one_of("int", "float", "not")
     if form == "not" and scope.variables[Kind.BOOL]:
-        return f"~{scope.one_of(*scope.variables[Kind.BOOL])}"
+        return f"jnp.logical_not({scope.one_of(*scope.variables[Kind.BOOL])})"
     if form == "float":
         return f"({expression(scope, Kind.FLOAT, depth)} > {constant(scope)}123)"
     return f"({expression(scope, Kind.INT, depth)} < {scope.draw(st.integers(0, 3))})"

@@ -10,10 +10,11 @@ blocks of 64 iterations, and each block ends in a call of ``use``::
 
     consume_iterations(body, (), n, use, state)    is traced to
 
-        first = 0
-        while first < n:
+        block = 0
+        while 64 * block < n:
+            first = 64 * block
             state = use(state, mul x [first ... first + 63], min(64, n - first))
-            first = first + 64
+            block = block + 1
 
 If an iteration depends on the previous one, ``scan`` computes the values instead of a vector
 operation, and an inner ``while`` does in a block.
@@ -113,20 +114,23 @@ def consume_iterations(
         """Compute the results of a block of iterations at once, and pass them to ``use``.
 
         Args:
-            loop: a pair of the index of the block's first iteration, and the state.
+            loop: a pair of the index of the block, and the state.
 
         Returns:
             the pair for the next block.
         """
-        first, state = loop
+        block, state = loop
+        first = block_size * block
         count = jnp.minimum(block_size, n_iterations - first)
         # The last iteration fills the rest of the last block.  Indices past the end would compute
         # and differentiate iterations that the loop does not have.
         indices = first + jnp.minimum(jnp.arange(block_size), count - 1)
-        return first + block_size, use(state, jax.vmap(independent)(indices), count)
+        return block + 1, use(state, jax.vmap(independent)(indices), count)
 
+    # The loop counts blocks: before jaxlib 0.12, XLA miscounts a loop whose counter grows by more
+    # than one, in a plain jax.jit too (`bellhop.settings.loop_simplification`).
     _, state = jax.lax.while_loop(
-        lambda loop: loop[0] < n_iterations, run_block, (jnp.asarray(0), state)
+        lambda loop: block_size * loop[0] < n_iterations, run_block, (jnp.asarray(0), state)
     )
     return carried, state
 
