@@ -200,9 +200,9 @@ def test_transfers_compute_nothing():
     compiled = []
     original = regions._compile
 
-    def counted(region, arguments):
+    def counted(region, arguments, options):
         compiled.append(len(arguments))
-        return original(region, arguments)
+        return original(region, arguments, options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(regions, "_compile", counted)
