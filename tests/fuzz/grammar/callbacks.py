@@ -116,7 +116,12 @@ def _torch(scope: Scope) -> None:
     if PYTORCH.is_here:
         scope.lines.append("import torch")
         text = f"lambda x: torch.{function}({factor} * x)"
-        scope.lines.append(f"{name} = bellhop.call_torch({f'{mode}({text})' if mode else text})")
+        if mode.startswith("torch.device"):
+            # A device is no decorator.
+            text = f"within({mode}, {text})"
+        elif mode:
+            text = f"{mode}({text})"
+        scope.lines.append(f"{name} = bellhop.call_torch({text})")
     else:
         # Seeds draw the same programs everywhere.
         scope.lines.append(f"{name} = lambda x: jnp.{function}({factor} * x)")
