@@ -3,7 +3,7 @@
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import constant_integer, find_operations, find_producer
 
-# Types of integers as in `ir.Type`'s text, of scalars.
+# Texts of the types of scalar integers.
 _INTEGERS = frozenset(f"tensor<{sign}i{bits}>" for sign in ("", "u") for bits in (8, 16, 32, 64))
 
 
@@ -27,7 +27,7 @@ def has_long_steps(module: ir.Module) -> bool:
 
 
 def _has_long_step(loop: ir.Operation) -> bool:
-    """Return whether the condition of a ``stablehlo.while`` reads such an integer."""
+    """Return whether a ``stablehlo.while`` is a loop as in `has_long_steps`."""
     condition, body = (region.blocks[0] for region in loop.regions)
     results = list(body.operations)[-1].operands
     return any(
@@ -44,7 +44,7 @@ def _is_short_step(before: ir.Value, after: ir.Value) -> bool:
     """Return whether a carried integer does not change, or grows or shrinks by one.
 
     Args:
-        before: the integer at the begin of the loop's body.
+        before: the integer at the beginning of the loop's body.
         after: the integer that the body returns.
     """
     if after == before:
