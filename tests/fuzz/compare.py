@@ -100,9 +100,14 @@ def _raise_in_order(result: Any, expected: Exception, how: dict[str, Any]) -> bo
     """
     if not isinstance(result, Exception):
         return True
-    channels = [str(error.args[:1]).strip("(',0123456789)") for error in (result, expected)]
-    known = [group for group in _ordered_together(how) if channels[1] in group]
-    return channels[0] == channels[1] or not known or channels[0] in known[0]
+    ours, needed = (_channel(str(*error.args[:1])) for error in (result, expected))
+    groups = [group for group in _ordered_together(how) if needed in group]
+    return ours == needed or all(ours in group for group in groups)
+
+
+def _channel(name: str) -> str:
+    """Return the kind of effect that a callback's name stands for, such as "o" for "o12"."""
+    return name.rstrip("0123456789")
 
 
 def _trees(result: Any, expected: Any, where: str) -> None:
@@ -203,7 +208,7 @@ def _equal(result: Any, before: Any, where: str) -> None:
 
 
 def _of(channels: tuple[str, ...], events: Any) -> list[Any]:
-    return [event for event in events if event[0].rstrip("0123456789") in channels]
+    return [event for event in events if _channel(event[0]) in channels]
 
 
 def _each_is_among(events: list[Any], others: list[Any], where: str) -> None:

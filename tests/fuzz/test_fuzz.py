@@ -40,7 +40,7 @@ def test_a_script_that_kills_its_process_is_a_verdict(tmp_path):
 
 
 def make_run(error, *seen, is_raised=True, **how):
-    """Return what a worker returns of a script whose only call raises an exception."""
+    """Return a worker's result for a script whose only call raises an exception."""
     return {"outcomes": [(error, seen, how)], "raised": [error] if is_raised else []}
 
 

@@ -15,7 +15,7 @@ The MLIR text of a classical program, ``f.mlir``, is built on first access.
 
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var, primitives
@@ -41,71 +41,42 @@ def is_classical(closed: ClosedJaxpr) -> bool:
     """Return whether a traced program needs none of Bellhop's passes.
 
     Such a program has no side effects; at any depth, it has only equations that JAX alone can
-    lower, no block with many scalar operations, which XLA compiles slowly without the pass
-    outline-scalars, and no loop that XLA compiles correctly only with an option.
+    lower, and no block with many scalar operations, which XLA compiles slowly without the pass
+    outline-scalars.
     """
-    if closed.jaxpr.effects:
-        return False
-    blocks: list[Jaxpr] = [closed.jaxpr]
-    seen = {id(closed.jaxpr)}
+    return not closed.jaxpr.effects and all(
+        all(map(_is_jax_equation, block.eqns)) and not _has_long_scalar_code(block)
+        for block in _iterate_blocks(closed.jaxpr)
+    )
+
+
+def _iterate_blocks(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    """Yield a jaxpr and all jaxprs nested in it; once if several equations share one."""
+    blocks = [jaxpr]
+    seen = {id(jaxpr)}
     while blocks:
         block = blocks.pop()
-        if not all(map(_is_jax_equation, block.eqns)) or _has_long_scalar_code(block):
-            return False
+        yield block
         for eqn in block.eqns:
             for inner in inner_jaxprs(eqn):
                 if id(inner) not in seen:
                     seen.add(id(inner))
                     blocks.append(inner)
-    return True
 
 
 def _is_jax_equation(eqn: JaxprEqn) -> bool:
     """Return whether JAX alone can lower an equation, apart from jaxprs inside of it.
 
-    False for callbacks, circuits, regions, transfers to a device, loops that XLA miscounts without
-    an option, and for primitives that ``jax.lax`` does not export, such as sharding constraints.
-    True for a loop or a ``jit`` whose body calls a callback: the caller visits inner jaxprs.
+    False for callbacks, circuits, regions, transfers to a device, and for primitives that
+    ``jax.lax`` does not export, such as sharding constraints. True for a loop or a ``jit`` whose
+    body calls a callback: the caller visits inner jaxprs.
     """
     primitive, params = eqn.primitive, eqn.params
     if primitive is primitives.jit_p:
         return RegionName.parse(params["name"]) is None
     if primitive is primitives.device_put_p:
         return all(device is None for device in params["devices"])
-    if primitive is primitives.while_p and MISCOUNTS_LONG_STEPS:
-        return not _has_long_step(eqn)
     return primitive in _JAX_PRIMITIVES
-
-
-def _has_long_step(eqn: JaxprEqn) -> bool:
-    """Return whether the condition of a ``while`` reads an integer that may grow by more than one.
-
-    See `bellhop.settings.loop_simplification`; `has_long_steps` finds such loops in modules.
-    """
-    condition, body = (eqn.params[name].jaxpr for name in ("cond_jaxpr", "body_jaxpr"))
-    read = {atom for each in condition.eqns for atom in each.invars if isinstance(atom, Var)}
-    step_by_one = {
-        (each.invars[0], each.outvars[0])
-        for each in body.eqns
-        if each.primitive in (primitives.add_p, primitives.sub_p)
-        and isinstance(each.invars[0], Var)
-        and isinstance(each.invars[1], Literal)
-        and each.invars[1].val in (1, -1)
-    }
-    carried = zip(
-        condition.invars[eqn.params["cond_nconsts"] :],
-        body.invars[eqn.params["body_nconsts"] :],
-        body.outvars,
-        strict=True,
-    )
-    return any(
-        variable in read
-        and variable.aval.shape == ()
-        and jnp.issubdtype(variable.aval.dtype, jnp.integer)
-        and after is not before
-        and (before, after) not in step_by_one
-        for variable, before, after in carried
-    )
 
 
 def _has_long_scalar_code(block: Jaxpr) -> bool:
@@ -158,7 +129,48 @@ def make_classical_program(
         tokens=0,
         out_avals=tuple(closed.out_avals),
         arguments=tuple(i for i, var in enumerate(jaxpr.invars) if var in used),
+        simplifies_loops=_can_simplify_loops(jaxpr),
         jaxpr=weakref.ref(closed),
     )
     text = LazyText(lambda: lower(closed))
     return Program(code, closed, text, text, {}, ())
+
+
+def _can_simplify_loops(jaxpr: Jaxpr) -> bool:
+    """Return whether XLA's pass that simplifies loops compiles a classical program correctly."""
+    return not MISCOUNTS_LONG_STEPS or not any(
+        _has_long_step(eqn) for block in _iterate_blocks(jaxpr) for eqn in block.eqns
+    )
+
+
+def _has_long_step(eqn: JaxprEqn) -> bool:
+    """Return whether the condition of a ``while`` reads an integer that may grow by more than one.
+
+    `has_long_steps` finds such loops in modules.
+    """
+    if eqn.primitive is not primitives.while_p:
+        return False
+    condition, body = (eqn.params[name].jaxpr for name in ("cond_jaxpr", "body_jaxpr"))
+    read = {atom for each in condition.eqns for atom in each.invars if isinstance(atom, Var)}
+    step_by_one = {
+        (each.invars[0], each.outvars[0])
+        for each in body.eqns
+        if each.primitive in (primitives.add_p, primitives.sub_p)
+        and isinstance(each.invars[0], Var)
+        and isinstance(each.invars[1], Literal)
+        and each.invars[1].val in (1, -1)
+    }
+    carried = zip(
+        condition.invars[eqn.params["cond_nconsts"] :],
+        body.invars[eqn.params["body_nconsts"] :],
+        body.outvars,
+        strict=True,
+    )
+    return any(
+        variable in read
+        and variable.aval.shape == ()
+        and jnp.issubdtype(variable.aval.dtype, jnp.integer)
+        and after is not before
+        and (before, after) not in step_by_one
+        for variable, before, after in carried
+    )

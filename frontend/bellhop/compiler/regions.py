@@ -99,13 +99,10 @@ class Region:
             donate_argnums=buffers.host_argument_indices(len(specs)) if is_donated else (),
             # Replicate the results in all processes.
             out_shardings=find_sharding(target, ()) if self._spans_processes else None,
+            compiler_options=None if code.simplifies_loops else WITHOUT_SIMPLIFICATION,
         )
         try:
-            self._executable = _compile(
-                region,
-                [*specs, self._handle],
-                None if code.simplifies_loops else WITHOUT_SIMPLIFICATION,
-            )
+            self._executable = _compile(region, [*specs, self._handle])
         except Exception as error:
             add_note(
                 error,
@@ -265,19 +262,11 @@ class Transfer(Region):
         ]
 
 
-def _compile(
-    region: Any, arguments: Sequence[Any], options: dict[str, str] | None
-) -> jax.stages.Compiled:
-    """Compile a region, without JAX's warning about unused donated buffers.
-
-    Args:
-        region: the ``jax.jit`` of the region.
-        arguments: types of its arguments, or the arguments.
-        options: XLA options by name; None for defaults.
-    """
+def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
+    """Compile a region, without JAX's warning about unused donated buffers."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-        return run_with_failures(lambda: region.lower(*arguments).compile(options))
+        return run_with_failures(region.lower(*arguments).compile)
 
 
 def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target: Target) -> None:

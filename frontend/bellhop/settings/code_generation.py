@@ -14,9 +14,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-import jaxlib
+from jaxlib.version import __version_info__
 
-HAS_BOTH = tuple(map(int, jaxlib.__version__.split(".")[:2])) < (0, 11)
+HAS_BOTH = __version_info__ < (0, 11)
 
 #: XLA's option for the older generator.
 OLDER_GENERATOR = {"xla_cpu_use_fusion_emitters": False}

@@ -12,10 +12,10 @@ The pass ``simplify-while-loops`` has two faults:
 The pass saves little where loops execute circuits, or have such counters.
 """
 
-import jaxlib
+from jaxlib.version import __version_info__
 
 #: Whether XLA miscounts loops whose counter grows by more than one.
-MISCOUNTS_LONG_STEPS = tuple(map(int, jaxlib.__version__.split(".")[:2])) < (0, 12)
+MISCOUNTS_LONG_STEPS = __version_info__ < (0, 12)
 
 #: XLA's option to leave out the pass.
 WITHOUT_SIMPLIFICATION = {"xla_disable_hlo_passes": "simplify-while-loops"}

@@ -117,7 +117,7 @@ def test_dtype_that_the_device_has_not(monkeypatch):
     """A TPU refuses float64 when the region is compiled for it."""
     error = jax.errors.JaxRuntimeError("UNIMPLEMENTED: While rewriting computation: F64")
 
-    def compile_(region, arguments, options):
+    def compile_(region, arguments):
         raise error
 
     def double(x):

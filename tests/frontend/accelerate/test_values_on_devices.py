@@ -200,9 +200,9 @@ def test_transfers_compute_nothing():
     compiled = []
     original = regions._compile
 
-    def counted(region, arguments, options):
+    def counted(region, arguments):
         compiled.append(len(arguments))
-        return original(region, arguments, options)
+        return original(region, arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(regions, "_compile", counted)

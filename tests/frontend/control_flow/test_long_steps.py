@@ -10,7 +10,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.compiler.classical import is_classical
+from bellhop.compiler.classical import make_classical_program
 from bellhop.settings.loop_simplification import MISCOUNTS_LONG_STEPS
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir._loop_counters import has_long_steps
@@ -134,4 +134,5 @@ def test_long_steps_are_found_in_jaxprs_and_in_modules(name):
     traced = jax.jit(function).trace(0.5)
     with make_context(), ir.Location.unknown():
         assert has_long_steps(ir.Module.parse(traced.lower().as_text())) == is_long
-    assert is_classical(traced.jaxpr) == (not is_long or not MISCOUNTS_LONG_STEPS)
+    code = make_classical_program(traced.jaxpr, lambda closed: None).code
+    assert code.simplifies_loops == (not is_long or not MISCOUNTS_LONG_STEPS)

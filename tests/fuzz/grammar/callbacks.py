@@ -117,7 +117,7 @@ def _torch(scope: Scope) -> None:
         scope.lines.append("import torch")
         text = f"lambda x: torch.{function}({factor} * x)"
         if mode.startswith("torch.device"):
-            # A device is no decorator.
+            # PyTorch's devices cannot be used as decorators.
             text = f"within({mode}, {text})"
         elif mode:
             text = f"{mode}({text})"
