@@ -245,8 +245,9 @@ class Basis:
         if any(self.bases.get(w, d.basis) != d.basis for d in diagonals for w in d.wires):
             return False
         for diagonal in diagonals:
-            if not all(wire in self.bases for wire in diagonal.wires):
-                self.gates += diagonal.gates
+            # A sum such as X(0) + X(1) has gates on each wire, and may share some of its wires.
+            rotated = self.bases.keys() & set(diagonal.wires)
+            self.gates += [gate for gate in diagonal.gates if rotated.isdisjoint(gate.wires)]
             self.bases |= dict.fromkeys(diagonal.wires, diagonal.basis)
         return True
 

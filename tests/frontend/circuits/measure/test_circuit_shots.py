@@ -172,6 +172,47 @@ def test_measurements_that_agree_share_samples(lightning: Any) -> None:
     np.testing.assert_allclose(np.mean(product * factor), mean)
 
 
+OF_SHARED_WIRES = {
+    "a sum after one of its terms": lambda i: (
+        qml.expval(qml.X(1)),
+        qml.var(qml.X(0) + qml.X(1)),
+        qml.var(qml.X(0)),
+    ),
+    "a sum before one of its terms": lambda i: (
+        qml.var(qml.Y(0) + qml.Y(1)),
+        qml.expval(qml.Y(0)),
+        qml.var(qml.Y(1)),
+    ),
+    "two sums": lambda i: (
+        qml.var(qml.X(0) + qml.X(1)),
+        qml.var(qml.X(2) + qml.X(1)),
+        qml.expval(qml.X(2)),
+    ),
+    "a traced wire": lambda i: (
+        qml.var(qml.X(1)),
+        qml.var(qml.X(i)),
+        qml.expval(0.5 * qml.X(0) + qml.Z(0)),
+    ),
+}
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit", "default.mixed"])
+@pytest.mark.parametrize("name", OF_SHARED_WIRES)
+def test_sums_share_some_of_their_wires(name: str, device: str) -> None:
+    """A wire that an earlier measurement has rotated to the basis is not rotated again."""
+
+    def measure(i: Any) -> Any:
+        qml.RX(0.3, 0)
+        qml.RY(0.4, 1)
+        qml.CNOT([0, 2])
+        return OF_SHARED_WIRES[name](i)
+
+    node = qml.QNode(measure, qml.device(device, wires=3))
+    estimates = bellhop.qjit(qml.set_shots(node, 40_000))(2)
+    expected = qml.QNode(measure, qml.device("default.qubit", wires=3))(2)
+    np.testing.assert_allclose(estimates, expected, atol=0.06)
+
+
 def test_derivative_by_coefficients(lightning: Any) -> None:
     def circuit(c: Any, x: Any) -> Any:
         qml.RY(x, wires=0)
