@@ -61,3 +61,37 @@ def test_what_is_refused_before_it_runs_has_no_events():
     )
     reference = make_run(TypeError("no jvp rule"), ("o1", ()), is_raised=False)
     assert compare(refused, reference) == []
+
+
+def test_both_branches_of_a_mapped_conditional_may_raise():
+    ours = RuntimeError("o3", 1)
+    found = make_run(ours, ("o3", (1,)), mapped=True)
+    returned = {"outcomes": [(1.0, (), {"mapped": True})], "raised": []}
+    assert compare(found, returned) == ["a branch that no row takes"]
+    assert compare(found, make_run(RuntimeError("o2", 1), ("o2", (1,)), mapped=True)) == []
+    unmapped = {"outcomes": [(1.0, (), {})], "raised": []}
+    with pytest.raises(Difference):
+        compare(make_run(ours, ("o3", (1,))), unmapped)
+
+
+def test_forward_mode_of_unused_values_need_not_raise():
+    error = TypeError("can't apply forward-mode autodiff (jvp) to a custom_vjp function.")
+    found = {"outcomes": [(1.0, (("o1", ()), ("o2", ())), {})], "raised": []}
+    assert compare(found, make_run(error, ("o1", ()), is_raised=False)) == []
+    with pytest.raises(Difference):
+        compare(found, make_run(error, ("o3", ()), is_raised=False))
+    with pytest.raises(Difference):
+        compare(found, make_run(TypeError("no rule"), ("o1", ()), is_raised=False))
+
+
+def test_xla_calls_pure_functions_before_loops_without_iterations():
+    def make_calls(*seen, **how):
+        return {"outcomes": [(1.0, seen, how)], "raised": []}
+
+    assert compare(make_calls(("p1", (1,)), derivative=True), make_calls(derivative=True)) == []
+    raises = make_run(RuntimeError("p1", 1), ("p1", (1,)), jit=True)
+    assert compare(raises, make_calls(jit=True)) == ["a loop without iterations"]
+    with pytest.raises(Difference):
+        compare(make_calls(("p1", (1,))), make_calls())
+    with pytest.raises(Difference):
+        compare(make_calls(("p1", (1,)), jit=True), make_calls(("p1", (2,)), jit=True))
