@@ -120,7 +120,7 @@ def circuit(scope: Scope) -> None:
 def measurement(scope: Scope, outcomes: list[str], exact: bool) -> tuple[str, str]:
     """Draw a measurement, and how its result becomes a number."""
     known = scope.one_of(*range(scope.wires))
-    forms = ["expval", "var", "probs", "product", "sum"]
+    forms = ["expval", "expval", "var", "var", "probs"]
     if outcomes:
         forms += ["outcome"]
     elif exact:
@@ -128,16 +128,9 @@ def measurement(scope: Scope, outcomes: list[str], exact: bool) -> tuple[str, st
     if not exact:
         forms += ["sample", "counts"]
     form = scope.one_of(*forms)
-    letter = scope.one_of("Z", "X", "Y")
     if form == "probs":
-        wires = scope.one_of(f"wires=[{known}]", "")
+        wires = scope.one_of(f"wires=[{known}]", f"op=qml.{letter(scope)}({known})", "")
         return f"qml.probs({wires})", "{}[-1]"
-    if form == "product":
-        other = (known + 1) % scope.wires
-        second = f" @ qml.X({other})" if other != known else ""
-        return f"qml.expval(qml.{letter}({known}){second})", "{}"
-    if form == "sum":
-        return f"qml.expval(0.5 * qml.{letter}({known}) + qml.Z(0))", "{}"
     if form == "outcome":
         return f"qml.expval({scope.one_of(*outcomes)})", "{}"
     if form == "state":
@@ -147,4 +140,27 @@ def measurement(scope: Scope, outcomes: list[str], exact: bool) -> tuple[str, st
     if form == "counts":
         # Where a postselection fails, PennyLane counts fewer shots.
         return "qml.counts(all_outcomes=True)", "{0}[1] / jnp.sum({0}[1])"
-    return f"qml.{form}(qml.{letter}(wires={wire(scope)}))", "{}"
+    return f"qml.{form}({observable(scope, known)})", "{}"
+
+
+def letter(scope: Scope) -> str:
+    return scope.one_of("Z", "X", "Y")
+
+
+def observable(scope: Scope, known: int) -> str:
+    """Draw an observable, which may share wires and bases with the others of its circuit."""
+    other = (known + 1) % scope.wires
+    form = scope.one_of("pauli", "pauli", "product", "sum", "alike", "Hadamard", "Hermitian")
+    if form == "product" and other != known:
+        return f"qml.{letter(scope)}({known}) @ qml.X({other})"
+    if form == "sum":
+        factor = scope.one_of("0.5", expression(scope, Kind.FLOAT, 1))
+        return f"{factor} * qml.{letter(scope)}({known}) + qml.Z(0)"
+    if form == "alike":
+        name = letter(scope)
+        return f"qml.{name}({known}) + 0.5 * qml.{name}({other})"
+    if form == "Hadamard":
+        return f"qml.Hadamard({known})"
+    if form == "Hermitian":
+        return f"qml.Hermitian(np.array([[0.3, 0.1 - 0.4j], [0.1 + 0.4j, -0.9]]), wires={known})"
+    return f"qml.{letter(scope)}(wires={wire(scope)})"

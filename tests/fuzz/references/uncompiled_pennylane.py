@@ -81,7 +81,9 @@ def ctrl(operation: Any, control: Any) -> Any:
     return qml.ctrl(operation, control=known(control))
 
 
-def probs(wires: Any = None) -> Any:
+def probs(wires: Any = None, op: Any = None) -> Any:
+    if op is not None:
+        return qml.probs(op=op)
     return qml.probs(wires=wires or range(_now.wires))
 
 
