@@ -116,7 +116,10 @@ def _apply_with_fixed_bits(
         for wire, value in controls.items():
             if wire in bits:
                 applied = jnp.where(bits[wire] == int(value), applied, entries)
-        return vector.at[index].set(applied.astype(vector.dtype))
+        applied = applied.astype(vector.dtype)
+        # Without local controls, the indices of a scatter would be an empty constant, which
+        # ``jax.shard_map`` takes as an input, and at which jaxlib 0.11 crashes.
+        return vector.at[index].set(applied) if local_values else applied
     n_wires = len(op.wires)
     chosen = tuple(bits.get(wire, slice(None)) for wire in op.wires)
     local_axes = [axes[wire] for wire in op.wires if wire in axes]
