@@ -82,7 +82,7 @@ def _exceptions(
 ) -> None:
     if not isinstance(result, Exception):
         pure = expected.args[0].startswith("p") if expected in reference["raised"] else False
-        # What nobody used need not be computed; transformations drop more.
+        # Unused values need not be computed; transformations drop more.
         if pure or _is_of_unused(expected):
             return
         if expected not in reference["raised"] and (how.get("derivative") or how.get("mapped")):
@@ -112,7 +112,7 @@ def _has_loops_of_jax(how: dict[str, Any]) -> bool:
 
 
 def _is_among(error: Exception, raised: list[Exception]) -> bool:
-    """Return whether an exception is one of those that the callbacks of a script raised."""
+    """Return whether callbacks of a script raised this very exception."""
     return any(error is each for each in raised)
 
 
