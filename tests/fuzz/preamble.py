@@ -75,13 +75,13 @@ def fuse_into(name, context, out, n, x):
 def at_once(f, *calls):
     """Call a function from several threads."""
     results = [None] * len(calls)
-    failures = []
+    failures = {}
 
     def one(place):
         try:
             results[place] = f(*calls[place])
         except Exception as error:
-            failures.append(error)
+            failures[place] = error
 
     threads = [threading.Thread(target=one, args=(place,)) for place in range(len(calls))]
     for thread in threads:
@@ -89,7 +89,8 @@ def at_once(f, *calls):
     for thread in threads:
         thread.join()
     if failures:
-        raise failures[0]
+        # That of the first call, whichever thread was first.
+        raise failures[min(failures)]
     return results
 
 

@@ -10,6 +10,8 @@ from tests.fuzz.judge import judge
 from tests.fuzz.search import Search
 from tests.fuzz.verdict import AGREES, Verdict
 
+import bellhop
+
 
 @pytest.mark.subprocess
 def test_programs_that_it_draws_agree():
@@ -85,6 +87,19 @@ def test_forward_mode_of_unused_values_need_not_raise():
         compare(found, make_run(error, ("o3", ()), is_raised=False))
     with pytest.raises(Difference):
         compare(found, make_run(TypeError("no rule"), ("o1", ()), is_raised=False))
+
+
+def test_programs_go_on_after_pure_calls_that_they_leave_out():
+    wires = make_run(bellhop.CircuitError("wire 3 is not in the circuit"), is_raised=False)
+    reference = make_run(RuntimeError("p1", 1), ("p1", (1,)))
+    assert compare(wires, reference) == []
+    assert compare(make_run(RuntimeError("o2", 1), ("o2", (1,))), reference) == []
+    with pytest.raises(Difference):
+        compare(wires, make_run(RuntimeError("o1", 1), ("o1", (1,))))
+    with pytest.raises(Difference):
+        compare(make_run(TypeError("another"), is_raised=False), reference)
+    with pytest.raises(Difference):
+        compare(make_run(RuntimeError("p1", 2), ("p1", (2,))), reference)
 
 
 def test_xla_calls_pure_functions_before_loops_without_iterations():
