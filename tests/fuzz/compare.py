@@ -18,6 +18,9 @@ BY_CHANCE = 0.3
 # JAX's words where forward mode meets a callback that has a rule for reverse mode only.
 FORWARD_MODE = "can't apply forward-mode autodiff"
 
+# Bellhop's words where a circuit has no such wire.
+NO_SUCH_WIRE = r"wire (?P<wire>-?\d+) is not in the circuit, which has wires 0 to (?P<last>\d+)"
+
 _NOT_PRINTED = ("o", "w", "i", "j", "u")
 # Of a program of ours.
 _IN_PROGRAM_ORDER = ("o", "w", "print")
@@ -101,13 +104,23 @@ def _exceptions(
 
 
 def _speculation(error: Exception, ours: dict[str, Any], how: dict[str, Any]) -> str:
-    """Return why a callback that the reference does not reach may raise; empty where it may not."""
+    """Return why a call that the reference does not reach may raise; empty where it may not."""
     if _is_among(error, ours["raised"]):
         if how.get("mapped"):
             return "a branch that no row takes"
         if _has_loops_of_jax(how) and _channel(error.args[0]) == "p":
             return "a loop without iterations"
+    if (how.get("mapped") or _has_loops_of_jax(how)) and _names_no_wire(error):
+        return "a circuit of a loop without iterations"
     return ""
+
+
+def _names_no_wire(error: Exception) -> bool:
+    """Return whether a circuit's error names a wire that its circuit does not have."""
+    found = re.search(NO_SUCH_WIRE, str(error))
+    return isinstance(error, bellhop.CircuitError) and bool(
+        found and not 0 <= int(found["wire"]) <= int(found["last"])
+    )
 
 
 def _has_loops_of_jax(how: dict[str, Any]) -> bool:

@@ -113,3 +113,15 @@ def test_xla_calls_pure_functions_before_loops_without_iterations():
         compare(
             make_returning_run(("p1", (1,)), jit=True), make_returning_run(("p1", (2,)), jit=True)
         )
+
+
+def test_xla_runs_circuits_before_loops_without_iterations():
+    text = "wire 2 is not in the circuit, which has wires 0 to 0"
+    moved = make_run(bellhop.CircuitError(text), is_raised=False, derivative=True)
+    reason = "a circuit of a loop without iterations"
+    assert compare(moved, make_returning_run(derivative=True)) == [reason]
+    with pytest.raises(Difference):
+        compare(make_run(bellhop.CircuitError(text), is_raised=False), make_returning_run())
+    known = make_run(bellhop.CircuitError(text.replace("2", "0")), is_raised=False, derivative=True)
+    with pytest.raises(Difference):
+        compare(known, make_returning_run(derivative=True))

@@ -8,10 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pennylane as qml
+from pennylane.ops.op_math.composite import CompositeOp
 
 # Wires for measurements in the middle, which PennyLane defers.
 SPARE = 4
 _now = threading.local()
+# PennyLane's cache of diagonalizations belongs to one circuit at a time.
+_alone = threading.RLock()
 
 
 def device(name: str, wires: int) -> Any:
@@ -32,7 +35,10 @@ def qnode(device: Any, **options: Any) -> Callable[..., Any]:
                 return [part for part in returned if _is_measured(part)]
 
             circuit = qml.QNode(measured, device, mcm_method="deferred", **options)
-            results = iter(circuit(*args))
+            with _alone:
+                # Its keys are equal for different tracers, so it returns those of other circuits.
+                CompositeOp._eigs.clear()
+                results = iter(circuit(*args))
             values = tuple(
                 _arrays(next(results), wires) if _is_measured(part) else part for part in returned
             )
