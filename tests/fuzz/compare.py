@@ -96,7 +96,7 @@ def _exceptions(
     if expected not in reference["raised"] or _reason(result):
         return
     # A program without an unused pure call may go on to wires that do not exist.
-    is_later = is_pure and isinstance(result, bellhop.CircuitError)
+    is_later = is_pure and _names_no_wire(result)
     if not is_later and not _is_among(result, ours["raised"]):
         raise Difference("another exception", f"{where}: {result!r} instead of {expected!r}")
     if _raise_in_order(result, expected, how):
@@ -110,22 +110,22 @@ def _speculation(error: Exception, ours: dict[str, Any], how: dict[str, Any]) ->
             return "a branch that no row takes"
         if _has_loops_of_jax(how) and _channel(error.args[0]) == "p":
             return "a loop without iterations"
-    if (how.get("mapped") or _has_loops_of_jax(how)) and _names_no_wire(error):
+    if _has_loops_of_jax(how) and _names_no_wire(error):
         return "a circuit of a loop without iterations"
     return ""
 
 
 def _names_no_wire(error: Exception) -> bool:
     """Return whether a circuit's error names a wire that its circuit does not have."""
+    if not isinstance(error, bellhop.CircuitError):
+        return False
     found = re.search(NO_SUCH_WIRE, str(error))
-    return isinstance(error, bellhop.CircuitError) and bool(
-        found and not 0 <= int(found["wire"]) <= int(found["last"])
-    )
+    return found is not None and not 0 <= int(found["wire"]) <= int(found["last"])
 
 
 def _has_loops_of_jax(how: dict[str, Any]) -> bool:
     """Return whether XLA may move pure calls out of loops, which may have no iterations."""
-    return bool(how.get("jit") or how.get("derivative"))
+    return bool(how.get("jit") or how.get("derivative") or how.get("mapped"))
 
 
 def _is_among(error: Exception, raised: list[Exception]) -> bool:

@@ -89,7 +89,7 @@ def at_once(f, *calls):
     for thread in threads:
         thread.join()
     if failures:
-        # That of the first call, whichever thread was first.
+        # The exception of the first call, whichever thread was first.
         raise failures[min(failures)]
     return results
 

@@ -36,7 +36,7 @@ def qnode(device: Any, **options: Any) -> Callable[..., Any]:
 
             circuit = qml.QNode(measured, device, mcm_method="deferred", **options)
             with _alone:
-                # Its keys are equal for different tracers, so it returns those of other circuits.
+                # Its keys are equal for different tracers, so it returns tracers of other circuits.
                 CompositeOp._eigs.clear()
                 results = iter(circuit(*args))
             values = tuple(
