@@ -114,9 +114,9 @@ def test_two_in_one_another(
             return
         theirs = qml.QNode(circuit(qml, place, operator), qml.device(device, wires=6))
         raised = NotImplementedError if isinstance(error, bellhop.CompileError) else type(error)
-        # PennyLane says that a controlled exponential of a change of basis has a sparse matrix, and
-        # raises OperatorPropertyUndefined when default.qubit asks for it.
-        undefined = qml.exceptions.OperatorPropertyUndefined
+        # PennyLane says that a controlled exponential or evolution of a change of basis has a
+        # sparse matrix, and raises this error when default.qubit asks for the matrix.
+        undefined = qml.exceptions.SparseMatrixUndefinedError
         with pytest.raises((qml.exceptions.DeviceError, undefined, raised)):
             transform(theirs)(0.4)
         return
