@@ -117,6 +117,19 @@ def show(results: Sequence[Result], frameworks: Sequence[str]) -> None:
     print("\nLimits")
     for result in results:
         print(f"  {result.case.title}: {result.case.limit}")
+    print(f"\n{summarize(results)}")
+
+
+def summarize(results: Sequence[Result]) -> str:
+    """Count the cases where Bellhop is faster than every peer, and the targets that it meets."""
+    ratios = [ratio for result in results if (ratio := _compare_with_peers(result)[1])]
+    targets = [(result, target) for result in results for target in result.case.targets]
+    ahead = sum(ratio < 1 for ratio in ratios)
+    met = sum(_is_met(result, target) is True for result, target in targets)
+    return (
+        f"Faster than every peer: {ahead} of {len(ratios)} cases. "
+        f"Targets met: {met} of {len(targets)}."
+    )
 
 
 def rank_by_ratio(results: Sequence[Result]) -> list[list[str]]:
@@ -132,17 +145,38 @@ def rank_by_ratio(results: Sequence[Result]) -> list[list[str]]:
     """
     ranked = []
     for result in results:
-        times = {name: _seconds(outcome, "run") for name, outcome in result.outcomes.items()}
-        own = times.pop(BASE, None)
+        own = _seconds(result.outcomes.get(BASE), "run")
         if result.wrong is not None or not own:
             continue
-        limit = times.pop(LIMIT, None)
-        peers = {name: time for name, time in times.items() if time}
-        peer = min(peers, key=lambda name: peers[name], default="")
-        to_peer, to_limit = (own / time if time else 0.0 for time in (peers.get(peer), limit))
+        peer, to_peer = _compare_with_peers(result)
+        limit = _seconds(result.outcomes.get(LIMIT), "run")
+        to_limit = own / limit if limit else 0.0
         figures = (f"{ratio:.2f}" if ratio else "" for ratio in (to_peer, to_limit))
         ranked.append((to_peer, to_limit, [result.case.title, peer, *figures]))
     return [row for *_, row in sorted(ranked, key=lambda entry: entry[:2], reverse=True)]
+
+
+def _compare_with_peers(result: Result) -> tuple[str, float]:
+    """Return the name of the fastest peer and Bellhop's run time divided by the peer's.
+
+    They are empty and 0 where a value is wrong, or Bellhop or every peer has no time.
+    """
+    times = {name: _seconds(outcome, "run") for name, outcome in result.outcomes.items()}
+    own = times.pop(BASE, None)
+    peers = {name: time for name, time in times.items() if time and name != LIMIT}
+    if result.wrong is not None or not own or not peers:
+        return "", 0.0
+    peer = min(peers, key=lambda name: peers[name])
+    return peer, own / peers[peer]
+
+
+def _is_met(result: Result, target: Target) -> bool | None:
+    """Return whether a target was met, or None where one of the two times was not measured."""
+    own = _seconds(result.outcomes.get(BASE), target.measure)
+    other = _seconds(result.outcomes.get(target.framework), target.measure)
+    if result.wrong is not None or not own or other is None:
+        return None
+    return other >= target.ratio * own
 
 
 def _verdict(result: Result, target: Target) -> str:

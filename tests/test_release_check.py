@@ -73,6 +73,11 @@ def test_the_evidence_of_a_part_has_no_colours(release):
     assert part.find_evidence("a.whl: \x1b[32mPASSED\x1b[0m\n") == ["a.whl: PASSED"]
 
 
+def test_the_pages_quote_the_output_of_each_part():
+    for page in (ROOT / "doc" / "releases").glob("[0-9]*.md"):
+        assert "(no line of the output was selected)" not in page.read_text(), page
+
+
 def test_the_page_has_a_column_for_each_machine(release):
     part, outcome = release("parts").Part, release("page").Outcome
     parts = [part(name, "it", "exit 0", 0.1) for name in ("here", "there", "here-too")]

@@ -121,7 +121,7 @@ def make_parts(make: str, python: str, minutes: float, jax_versions: list[str]) 
             "ratios to JAX, Catalyst and simulators",
             f"{make} bench",
             4,
-            r"^\S+\.json",
+            r"^Faster than every peer: |: MISSED$|^README\.md: from ",
         ),
     ]
     return parts
