@@ -123,9 +123,13 @@ def show(results: Sequence[Result], frameworks: Sequence[str]) -> None:
 def summarize(results: Sequence[Result]) -> str:
     """Count the cases where Bellhop is faster than every peer, and the targets that it meets."""
     ratios = [ratio for result in results if (ratio := _compare_with_peers(result)[1])]
-    targets = [(result, target) for result in results for target in result.case.targets]
+    targets = [
+        (_compare_with_target(result, target), target.ratio)
+        for result in results
+        for target in result.case.targets
+    ]
     ahead = sum(ratio < 1 for ratio in ratios)
-    met = sum(_is_met(result, target) is True for result, target in targets)
+    met = sum(ratio is not None and ratio >= goal for ratio, goal in targets)
     return (
         f"Faster than every peer: {ahead} of {len(ratios)} cases. "
         f"Targets met: {met} of {len(targets)}."
@@ -170,24 +174,26 @@ def _compare_with_peers(result: Result) -> tuple[str, float]:
     return peer, own / peers[peer]
 
 
-def _is_met(result: Result, target: Target) -> bool | None:
-    """Return whether a target was met, or None where one of the two times was not measured."""
+def _compare_with_target(result: Result, target: Target) -> float | None:
+    """Return how many times as long as Bellhop the target's framework takes.
+
+    None where a value is wrong or one of the two times was not measured.
+    """
     own = _seconds(result.outcomes.get(BASE), target.measure)
     other = _seconds(result.outcomes.get(target.framework), target.measure)
     if result.wrong is not None or not own or other is None:
         return None
-    return other >= target.ratio * own
+    return other / own
 
 
 def _verdict(result: Result, target: Target) -> str:
     """Say how a target was met, limits as multiples and peers as speed-ups."""
-    own = _seconds(result.outcomes.get(BASE), target.measure)
-    other = _seconds(result.outcomes.get(target.framework), target.measure)
-    if result.wrong is not None or not own or other is None:
+    ratio = _compare_with_target(result, target)
+    if ratio is None:
         return f"{target.measure} time against {target.framework} not measured"
-    verdict = "met" if other >= target.ratio * own else "MISSED"
+    verdict = "met" if ratio >= target.ratio else "MISSED"
     if target.framework == LIMIT:
-        figures = f"{own / other:.3g}x the limit (at most {1 / target.ratio:.3g}x)"
+        figures = f"{1 / ratio:.3g}x the limit (at most {1 / target.ratio:.3g}x)"
     else:
-        figures = f"{other / own:.3g}x faster than {target.framework} (at least {target.ratio:g}x)"
+        figures = f"{ratio:.3g}x faster than {target.framework} (at least {target.ratio:g}x)"
     return f"{target.measure} time {figures}: {verdict}"

@@ -16,6 +16,8 @@ from parts import Part
 
 # Packages whose versions the page names.
 PACKAGES = ("jax", "jaxlib", "pennylane", "pennylane-lightning", "numpy", "scipy")
+# The page's line for a part whose output has no line to quote.
+NO_EVIDENCE = "(no line of the output was selected)"
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def format_page(
     for part in parts:
         if part.name in outcomes:
             lines += [f"`{part.command}`", "", "```text"]
-            lines += outcomes[part.name].evidence or ["(no line of the output was selected)"]
+            lines += outcomes[part.name].evidence or [NO_EVIDENCE]
             lines += ["```", ""]
     for earlier, changed in changes.items():
         names = [name for name, outcome in outcomes.items() if outcome.commit == earlier]

@@ -29,7 +29,7 @@ def test_cases_are_ranked_with_the_worst_first():
     assert float(rows[0][2]) == round(own / min(times.values()), 2)
 
 
-def test_the_summary_counts_cases_with_a_peer_and_targets_that_were_measured():
+def test_the_summary_counts_cases_with_a_peer_and_all_targets():
     def measure(bellhop, jax=None, limit=None, wrong=None):
         times = {"bellhop": bellhop, "jax": jax, "limit": limit}
         outcomes = {name: Outcome(run_s=[time] if time else []) for name, time in times.items()}
